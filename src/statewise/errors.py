@@ -1,0 +1,77 @@
+"""Every mistake that a caller can make, one type for each kind.
+
+A message is one sentence in three parts: what was wrong (with the value), what was expected, what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class StatewiseError(ValueError):
+    """The base of all errors that a caller can cause; the command line shows its text and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class MachineError(StatewiseError):
+    """A table, a start state or outputs that do not make a machine."""
+
+
+class IncompleteMachineError(MachineError):
+    """A state without a transition on some symbol."""
+
+
+class NondeterministicMachineError(MachineError):
+    """A state with two transitions on one symbol."""
+
+
+class WordError(StatewiseError):
+    """A word with a symbol that the machine does not read."""
+
+
+class MachineFileError(StatewiseError):
+    """A machine file that cannot be read as one."""
+
+
+class TooLargeError(StatewiseError):
+    """An object larger than the documented bound."""
+
+
+class ExpressionError(StatewiseError):
+    """An expression such as `cyclic(4)*cyclic(6)` or `block(2)` that does not parse, or has wrong arguments."""
+
+
+class UnknownNameError(ExpressionError):
+    """A name that is in no catalogue; the message names the nearest one."""
+
+
+class RegexError(ExpressionError):
+    """A regular expression outside the supported syntax."""
+
+
+class TransitionError(StatewiseError):
+    """Sizes or options from which a transition or a layer cannot be built."""
+
+
+class InputError(StatewiseError):
+    """A tensor of the wrong shape or kind handed to a layer."""
+
+
+class ToolMissingError(StatewiseError):
+    """A program outside Python that is not installed."""
+
+    exit_code = 1
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """Builds the error for a name that is not in a catalogue, with the nearest valid one."""
+    names = sorted(known)
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f'did you mean "{nearest[0]}"?' if nearest else f"use one of {', '.join(names)}"
+    return UnknownNameError(f'unknown {kind} "{shorten(name)}"; {hint}')
+
+
+def shorten(text: object, limit: int = 60) -> str:
+    """Cuts a value to one short printable line, so that a message stays one sentence whatever was typed."""
+    line = "".join(character if character.isprintable() else "?" for character in str(text))
+    return line if len(line) <= limit else line[: limit - 1] + "…"

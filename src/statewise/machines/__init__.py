@@ -1,0 +1,37 @@
+"""Finite-state machines as values, and what can be said of them."""
+
+from statewise.machines.behaviour import (
+    distinguish,
+    equivalent,
+    isomorphism,
+    minimise,
+    reachable,
+)
+from statewise.machines.catalogue import FAMILIES, machine
+from statewise.machines.drawing import draw_svg
+from statewise.machines.files import read_machine, write_machine
+from statewise.machines.machine import Machine, identical
+from statewise.machines.monoid import Algebra, Monoid, MonoidTooLarge, analyse, transition_monoid
+from statewise.machines.products import direct_product, shared_product
+
+__all__ = [
+    "FAMILIES",
+    "Algebra",
+    "Machine",
+    "Monoid",
+    "MonoidTooLarge",
+    "analyse",
+    "direct_product",
+    "distinguish",
+    "draw_svg",
+    "equivalent",
+    "identical",
+    "isomorphism",
+    "machine",
+    "minimise",
+    "reachable",
+    "read_machine",
+    "shared_product",
+    "transition_monoid",
+    "write_machine",
+]

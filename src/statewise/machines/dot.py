@@ -1,0 +1,397 @@
+"""Machines in DOT, the language of graphviz.
+
+Four readings of a graph are known, and found out from its labels:
+
+    mealy    every edge is labelled "input/output"
+    moore    every node is labelled "state|output" (in a record, perhaps), or by its output alone
+    dfa      accepting states are double circles; one edge may carry several symbols, "a,b"
+    states   no outputs: each state is its own (only when asked for)
+
+A node without a shape (or a point) from which an edge without a label leads to a state marks the start.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from statewise.errors import (
+    IncompleteMachineError,
+    MachineFileError,
+    NondeterministicMachineError,
+    TooLargeError,
+    shorten,
+)
+from statewise.machines.machine import MAX_ENTRIES, Machine
+
+Kind = Literal["auto", "dfa", "moore", "mealy", "states"]
+MISSING = "missing"
+
+_TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*
+      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<arrow>->|--)
+      | (?P<mark>[{}\[\];,=:])
+      | (?P<word>[\w.+-]*?[\w.+](?=->|--|[^\w.+-]|$)|[^\s{}\[\];,=:"]+)
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+_KEYWORDS = {"graph", "node", "edge"}
+
+
+@dataclass
+class _Graph:
+    """Nodes and edges of a DOT text, in order of appearance, with their attributes."""
+
+    attributes: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    edges: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise MachineFileError(f"not DOT: cannot read {shorten(text[position : position + 20])!r}; check its quotes")
+        if match.lastgroup == "string":
+            # a backslash before a line end joins lines, before a quote it is dropped, elsewhere graphviz keeps it
+            body = re.sub(r"\\\r?\n", "", match.group("string")[1:-1])
+            yield "word", body.replace('\\"', '"')
+        elif match.lastgroup:
+            yield match.lastgroup, match.group()
+        position = match.end()
+    yield "end", ""
+
+
+class _Reader:
+    """Reads the statements of one digraph; subgraphs and ports are not part of machine files."""
+
+    def __init__(self, text: str) -> None:
+        self.stream = _tokens(text)
+        self.token = next(self.stream)
+
+    def take(self) -> tuple[str, str]:
+        token = self.token
+        if token[0] != "end":
+            self.token = next(self.stream)
+        return token
+
+    def expect(self, text: str) -> None:
+        kind, found = self.take()
+        if found != text or kind == "end":
+            raise MachineFileError(f'not DOT: expected "{text}", found "{shorten(found) or "the end"}"; correct it')
+
+    def graph(self) -> _Graph:
+        graph = _Graph()
+        kind, first = self.take()
+        if first.lower() == "strict":
+            kind, first = self.take()
+        if kind != "word" or first.lower() != "digraph":
+            raise MachineFileError(f'not a DOT digraph: it begins with "{shorten(first)}"; expected digraph {{ ... }}')
+        if self.token[0] == "word":
+            self.take()
+        self.expect("{")
+        while self.token != ("mark", "}"):
+            if self.token == ("mark", ";"):
+                self.take()
+            else:
+                self.statement(graph)
+        self.take()
+        if self.token[0] != "end":
+            raise MachineFileError("a second graph follows the first; expected one digraph in a file; split it")
+        return graph
+
+    def statement(self, graph: _Graph) -> None:
+        kind, name = self.take()
+        if kind != "word":
+            raise MachineFileError(f'not DOT: "{shorten(name) or "the end"}" where a node should stand; correct it')
+        if name.lower() == "subgraph":
+            raise MachineFileError("the graph has a subgraph; expected nodes and edges only; flatten it")
+        if self.token == ("mark", "="):
+            self.take()
+            graph.attributes[name] = self.take()[1]
+        elif self.token[0] == "arrow":
+            path = [name]
+            while self.token[0] == "arrow":
+                self.take()
+                kind, target = self.take()
+                if kind != "word":
+                    raise MachineFileError(f'not DOT: an edge of "{shorten(name)}" leads to no node; correct it')
+                path.append(target)
+            attributes = self.attributes()
+            for node in path:
+                graph.nodes.setdefault(node, {})
+            graph.edges += [(p, q, attributes) for p, q in zip(path, path[1:], strict=False)]
+        elif name.lower() in _KEYWORDS:
+            attributes = self.attributes()
+            if name.lower() == "graph":
+                graph.attributes |= attributes
+        else:
+            graph.nodes[name] = graph.nodes.get(name, {}) | self.attributes()
+
+    def attributes(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        while self.token == ("mark", "["):
+            self.take()
+            while self.token != ("mark", "]"):
+                kind, key = self.take()
+                if kind != "word":
+                    raise MachineFileError(f'not DOT: "{shorten(key) or "the end"}" among attributes; correct it')
+                value = "true"
+                if self.token == ("mark", "="):
+                    self.take()
+                    kind, value = self.take()
+                    if kind != "word":
+                        raise MachineFileError(f'not DOT: attribute "{shorten(key)}" has no value; correct it')
+                found[key.lower()] = value
+                if self.token in (("mark", ","), ("mark", ";")):
+                    self.take()
+            self.take()
+        return found
+
+
+def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
+    """Reads a machine from DOT; see the head of this file for the forms.
+
+    Args:
+        text: one digraph.
+        kind: what the labels mean; "auto" finds out, and says so where it cannot.
+        complete: lead missing transitions to a new state, from which nothing leads back, with an output of its own
+            ("0" in a dfa) instead of refusing them.
+    """
+    graph = _Reader(text).graph()
+    start = _take_start(graph)
+    if not graph.nodes:
+        raise MachineFileError("the graph has no states; expected at least one; add them")
+    kind = _find_kind(graph) if kind == "auto" else kind
+    moves = _moves(graph, kind)
+    states = list(graph.nodes)
+    alphabet = list(dict.fromkeys(symbol for move in moves.values() for symbol in move))
+    if not alphabet:
+        raise MachineFileError("the graph has no labelled edges; expected a transition per state and symbol; add them")
+    if len(states) * len(alphabet) > MAX_ENTRIES:
+        raise TooLargeError(f"the graph has {len(states)} states and {len(alphabet)} symbols; that is too large")
+    if start not in graph.nodes:
+        raise MachineFileError(f'the start "{shorten(start)}" is not a state; point the start at one')
+    for q in states:
+        for symbol in alphabet:
+            if symbol not in moves[q]:
+                if not complete:
+                    raise IncompleteMachineError(
+                        f'state "{shorten(q)}" has no transition on "{shorten(symbol)}"; expected one per symbol; '
+                        'add it, or use read("FILE", complete=true)'
+                    )
+                moves[q][symbol] = (None, MISSING)
+    if kind == "mealy":
+        return _mealy_to_moore(states, start, alphabet, moves)
+    return _moore(graph, kind, states, start, alphabet, moves)
+
+
+def _take_start(graph: _Graph) -> str:
+    """Removes the invisible node that points at the start, and gives the state it points at."""
+    leaving: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    entered = set()
+    for p, q, attributes in graph.edges:
+        leaving.setdefault(p, []).append((q, attributes))
+        entered.add(q)
+    pointers = [
+        p
+        for p, edges in leaving.items()
+        if p not in entered
+        and all(not attributes.get("label", "").strip() for _, attributes in edges)
+        and (p.startswith("__start") or graph.nodes[p].get("shape") in ("none", "point", "plaintext"))
+    ]
+    targets = [q for p in pointers for q, _ in leaving[p]]
+    if len(targets) > 1:
+        raise MachineFileError(f"the graph marks {len(targets)} starts; expected one; remove the others")
+    for pointer in [*pointers, *(node for node in graph.nodes if node.startswith("__start"))]:
+        graph.nodes.pop(pointer, None)
+    graph.edges = [edge for edge in graph.edges if edge[0] not in pointers]
+    if targets:
+        return targets[0]
+    raise MachineFileError('the graph marks no start; expected an edge from "__start0"; add __start0 -> STATE')
+
+
+def _find_kind(graph: _Graph) -> Kind:
+    labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
+    if all("|" in attributes.get("label", "") for attributes in graph.nodes.values()):
+        return "moore"
+    if labels and all("/" in label for label in labels):
+        return "mealy"
+    if any(attributes.get("shape") == "doublecircle" for attributes in graph.nodes.values()):
+        return "dfa"
+    own_name = [attributes.get("label", node) in (node, r"\N") for node, attributes in graph.nodes.items()]
+    if not any(own_name):
+        return "moore"
+    raise MachineFileError(
+        "the graph shows no outputs: no double circle, no label state|output, no edge input/output; "
+        'say what it is with read("FILE", kind=states) or kind=dfa'
+    )
+
+
+Moves = dict[str, dict[str, tuple[str | None, str]]]
+
+
+def _moves(graph: _Graph, kind: Kind) -> Moves:
+    """Gives for each state and symbol the next state and the output of the edge ("" unless mealy)."""
+    labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
+    # automata-lib joins the symbols of parallel edges by commas; elsewhere a comma is part of a name
+    commas = kind == "dfa" and all(len(part) <= 1 for label in labels for part in label.split(","))
+    moves: Moves = {node: {} for node in graph.nodes}
+    for (p, q, _), label in zip(graph.edges, labels, strict=True):
+        output = ""
+        if kind == "mealy":
+            symbol, slash, output = (part.strip() for part in label.partition("/"))
+            if not slash:
+                raise MachineFileError(f'the edge "{shorten(p)}" -> "{shorten(q)}" has no input/output label; add it')
+            symbols = [_unescape(symbol)]
+        else:
+            symbols = _split_symbols(label) if commas else [_unescape(label.strip())]
+        if symbols == [""]:
+            raise MachineFileError(f'the edge "{shorten(p)}" -> "{shorten(q)}" has no label; expected a symbol; add it')
+        for symbol in symbols:
+            if symbol in moves[p]:
+                raise NondeterministicMachineError(
+                    f'state "{shorten(p)}" has two transitions on "{shorten(symbol)}"; expected one; remove the other'
+                )
+            moves[p][symbol] = (q, _unescape(output))
+    return moves
+
+
+def _split_symbols(label: str) -> list[str]:
+    """Splits "a,b" into its symbols; a comma may itself be one, and sorts before the letters: ",,a"."""
+    if "," not in label or label == ",":
+        return [label]
+    parts = label.split(",")
+    symbols = [part for part in parts if part]
+    return [",", *symbols] if "" in parts else symbols
+
+
+def _moore(
+    graph: _Graph, kind: Kind, states: list[str], start: str, alphabet: list[str], moves: Moves
+) -> Machine:
+    number = {q: index for index, q in enumerate(states)}
+    names = list(states)
+    if kind == "dfa":
+        outputs = ["1" if graph.nodes[q].get("shape") == "doublecircle" else "0" for q in states]
+    elif kind == "states":
+        outputs = list(states)
+    else:
+        labelled = [_state_and_output(graph.nodes[q].get("label", q), q) for q in states]
+        outputs = [output for _, output in labelled]
+        if len({name for name, _ in labelled}) == len(states):
+            names = [name for name, _ in labelled]
+    trap = len(states)
+    delta = [[trap if moves[q][a][0] is None else number[moves[q][a][0] or ""] for a in alphabet] for q in states]
+    if any(trap in row for row in delta):
+        delta.append([trap] * len(alphabet))
+        names.append(_fresh_name(MISSING, names))
+        outputs.append("0" if kind == "dfa" else _fresh_name(MISSING, outputs))
+    classes = ["0", "1"] if kind == "dfa" else _classes(graph, outputs)
+    labels = [classes.index(output) for output in outputs] if len(classes) < 50 else _lookup(classes, outputs)
+    return Machine(delta, number[start], labels, alphabet, classes, names)
+
+
+def _lookup(classes: list[str], outputs: list[str]) -> list[int]:
+    number = {name: index for index, name in enumerate(classes)}
+    return [number[output] for output in outputs]
+
+
+def _classes(graph: _Graph, outputs: list[str]) -> list[str]:
+    """Orders output names: as the file says, by value if all are whole numbers, else by first appearance."""
+    found = list(dict.fromkeys(outputs))
+    try:
+        listed = json.loads(_unescape(graph.attributes["output_names"]))
+        if isinstance(listed, list) and all(isinstance(x, str) for x in listed) and set(found) <= set(listed):
+            return listed
+    except (KeyError, ValueError, RecursionError):
+        pass
+    if all(re.fullmatch(r"\d{1,9}", name) for name in found):
+        return sorted(found, key=int)
+    return found
+
+
+def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: Moves) -> Machine:
+    """Splits each state by the output of the edge that entered it: after a word, the Moore machine shows the output
+    of the Mealy machine's last step. Before the first symbol there is none: the start has the output "start".
+    """
+    number: dict[tuple[str | None, str], int] = {}
+    waiting: list[tuple[str | None, str]] = []
+
+    def visit(pair: tuple[str | None, str]) -> int:
+        if pair not in number:
+            number[pair] = len(number)
+            waiting.append(pair)
+        return number[pair]
+
+    visit((start, ""))
+    delta = []
+    for q, _ in waiting:
+        delta.append([visit((None, MISSING) if q is None else moves[q][a]) for a in alphabet])
+        if len(delta) * len(alphabet) > MAX_ENTRIES:
+            raise TooLargeError(f"the Moore form has more than {MAX_ENTRIES:,} entries; use a smaller machine")
+    seen = [output for _, output in waiting[1:]]
+    nothing = _fresh_name("start", seen)
+    outputs = [nothing, *seen]
+    classes = list(dict.fromkeys(outputs))
+    state_names = [f"{MISSING if q is None else q}/{output}" for q, output in waiting]
+    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, _distinct(state_names))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return names if len(set(names)) == len(names) else [f"{index}:{name}" for index, name in enumerate(names)]
+
+
+def _fresh_name(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _state_and_output(label: str, node: str) -> tuple[str, str]:
+    """Splits "state|output", with or without the braces of a record; a label without a bar is the output."""
+    body = label.strip()
+    if body.startswith("{") and body.endswith("}"):
+        body = body[1:-1]
+    parts = re.split(r"(?<!\\)(?:\\\\)*\|", body, maxsplit=1)
+    if len(parts) == 2:
+        bar = body.index("|", len(parts[0]))
+        return _unescape(body[:bar].strip()), _unescape(body[bar + 1 :].strip())
+    return node, _unescape(body)
+
+
+def _unescape(label: str) -> str:
+    r"""Undoes the backslashes of labels: \| \{ \} \< \> \\ stand for the characters themselves."""
+    return re.sub(r"\\([|{}<>\\ ])", r"\1", label)
+
+
+def _escape(text: str) -> str:
+    """Writes a text as part of a record label, so that neither graphviz nor a reader takes it for structure."""
+    escaped = re.sub(r"([\\|{}<>])", r"\\\1", text)
+    # blanks at the ends would be stripped
+    return re.sub(r"^ | $", r"\\ ", escaped)
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def to_dot(machine: Machine) -> str:
+    """Writes a machine as DOT in the Moore form that AALpy reads; `from_dot` gives the same machine back."""
+    names = machine.state_names
+    plain = all(re.fullmatch(r"[A-Za-z0-9]\w*", name) for name in names) and not _KEYWORDS & {n.lower() for n in names}
+    ids = list(names) if plain else [f"s{q}" for q in range(machine.states)]
+    lines = ["digraph machine {"]
+    shown = [machine.output_names[c] for c in machine.outputs]
+    if tuple(_classes(_Graph(), shown)) != machine.output_names:
+        lines.append(f"output_names={_quote(_escape(json.dumps(machine.output_names, ensure_ascii=False)))};")
+    for q in range(machine.states):
+        label = f"{_escape(names[q])}|{_escape(shown[q])}"
+        lines.append(f"{ids[q]} [label={_quote(label)}, shape=record, style=rounded];")
+    for q in range(machine.states):
+        for a, symbol in enumerate(machine.alphabet):
+            lines.append(f"{ids[q]} -> {ids[machine.delta[q, a]]} [label={_quote(_escape(symbol))}];")
+    lines += ['__start0 [label="", shape=none];', f'__start0 -> {ids[machine.start]} [label=""];', "}"]
+    return "\n".join(lines) + "\n"

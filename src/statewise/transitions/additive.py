@@ -1,0 +1,79 @@
+"""Additive terms around any transition."""
+
+from typing import Literal, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from statewise.errors import TransitionError, unknown_name
+from statewise.transitions.transition import LinearTransition, Transition
+
+Terms = Literal["none", "constant", "input"]
+
+
+@final
+class Additive(Transition):
+    """h' = A(x) h + b ("constant") or h' = A(x) h + B x ("input"), around any linear transition.
+
+    Parameters: those of A(x), and H or H D. Such an update is linear in (h, 1), and `dense` is that matrix of size
+    H + 1: [[A(x), b(x)], [0, 1]]. It is no longer the same for every scale of h. Initialisation: b = 0; B ~ N(0, 1/D),
+    an offset of size 1 per entry for features, as in other recurrent networks.
+    """
+
+    def __init__(
+        self, linear: LinearTransition, terms: Literal["constant", "input"], generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        if terms not in ("constant", "input"):
+            raise unknown_name("additive term", terms, get_args(Terms))
+        self.linear = linear
+        self.terms = terms
+        self.input_size, self.hidden_size = linear.input_size, linear.hidden_size
+        reference = next(linear.parameters())
+        columns = (self.input_size,) if terms == "input" else ()
+        start = torch.zeros(self.hidden_size, *columns, dtype=reference.dtype, device=reference.device)
+        self.offset = nn.Parameter(start.normal_(std=self.input_size**-0.5, generator=generator) if terms == "input" else start)
+
+    def coefficients(self, x: Float[Tensor, "*batch input"]) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
+        """Gives the coefficients of A(x), and the offset."""
+        offset = x @ self.offset.T if self.offset.ndim == 2 else self.offset.expand(*x.shape[:-1], -1)
+        return self.linear.coefficients(x), offset
+
+    def act(
+        self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]], h: Float[Tensor, "*batch hidden"]
+    ) -> Float[Tensor, "*batch hidden"]:
+        """Applies the matrix, then adds."""
+        multiplied, offset = coefficients
+        return self.linear.act(multiplied, h) + offset
+
+    def act_scaled(
+        self,
+        coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]],
+        h: Float[Tensor, "*batch hidden"],
+        log_scale: Float[Tensor, "*batch"],
+    ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
+        """Adds at the right scale: e^s A h + b = e^m (e^(s-m) A h + e^-m b) with m = max(s, 0), so nothing overflows."""
+        multiplied, offset = coefficients
+        common = log_scale.clamp(min=0)
+        weight_h = (log_scale - common).exp().to(h.dtype).unsqueeze(-1)
+        weight_offset = (-common).exp().to(h.dtype).unsqueeze(-1)
+        return weight_h * self.linear.act(multiplied, h) + weight_offset * offset, common
+
+    def dense(self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]]) -> Float[Tensor, "*batch out in"]:
+        """Writes the update of (h, 1) as a matrix."""
+        multiplied, offset = coefficients
+        upper = torch.cat([self.linear.dense(multiplied), offset.unsqueeze(-1)], dim=-1)
+        lower = torch.zeros_like(upper[..., :1, :])
+        lower[..., -1] = 1
+        return torch.cat([upper, lower], dim=-2)
+
+    def compose(
+        self,
+        later: tuple[Tensor, Float[Tensor, "*batch hidden"]],
+        earlier: tuple[Tensor, Float[Tensor, "*batch hidden"]],
+    ) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
+        """Composes two updates, where the linear transition can."""
+        if not self.linear.composable:
+            raise TransitionError(f"{type(self.linear).__name__} is not closed under products; use full")
+        return self.linear.compose(later[0], earlier[0]), self.linear.act(later[0], earlier[1]) + later[1]

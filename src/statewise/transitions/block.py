@@ -1,0 +1,78 @@
+"""The block-diagonal transition."""
+
+from typing import Self, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from statewise.errors import TransitionError
+from statewise.transitions.transition import Init, LinearTransition, check_sizes, input_power, square_weight
+
+
+@final
+class Block(LinearTransition):
+    """A(x) = diag(A_1(x), ..., A_B(x)) with blocks of b x b, each bilinear: A_n(x) = sum_k W[n, :, :, k] x[k].
+
+    Parameters: b^2 D B with B = H / b. A block can hold a machine of b states; b = H is the full transition.
+    Initialisation: W ~ N(0, 1 / (b E|x|^2)), so that each block keeps the expected square norm of its part of h.
+    """
+
+    commutes = False
+    norm_preserving = False
+    positive = False
+    composable = True
+
+    def __init__(
+        self, input_size: int, hidden_size: int, size: int, init: Init = "features", generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        check_sizes("block", input_size=input_size, hidden_size=hidden_size, size=size)
+        if hidden_size % size:
+            divisors = [s for s in range(1, hidden_size + 1) if hidden_size % s == 0]
+            nearest = min(divisors, key=lambda s: abs(s - size))
+            raise TransitionError(
+                f"block({size}) needs a hidden size that {size} divides, got {hidden_size}; "
+                f"use {hidden_size - hidden_size % size or size}, or block({nearest})"
+            )
+        self.input_size, self.hidden_size, self.size = input_size, hidden_size, size
+        std = (size * input_power(init, input_size)) ** -0.5
+        self.weight = nn.Parameter(torch.randn(hidden_size // size, size, size, input_size, generator=generator) * std)
+
+    def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch blocks out in"]:
+        """Gives the blocks."""
+        return torch.einsum("nijk,...k->...nij", self.weight, x)
+
+    def act(
+        self, coefficients: Float[Tensor, "*batch blocks out in"], h: Float[Tensor, "*batch hidden"]
+    ) -> Float[Tensor, "*batch hidden"]:
+        """Multiplies each block with its part of h."""
+        parts = h.unflatten(-1, (-1, self.size, 1))
+        return (coefficients @ parts).flatten(-3)
+
+    def dense(self, coefficients: Float[Tensor, "*batch blocks out in"]) -> Float[Tensor, "*batch hidden hidden"]:
+        """Places the blocks on the diagonal."""
+        count = self.hidden_size // self.size
+        place = torch.eye(count, dtype=coefficients.dtype, device=coefficients.device)
+        spread = torch.einsum("...nij,nm->...nimj", coefficients, place)
+        return spread.flatten(-4, -3).flatten(-2, -1)
+
+    def compose(
+        self, later: Float[Tensor, "*batch blocks out in"], earlier: Float[Tensor, "*batch blocks out in"]
+    ) -> Float[Tensor, "*batch blocks out in"]:
+        """Multiplies block by block."""
+        return later @ earlier
+
+    @classmethod
+    def from_dense(cls, weight: Float[Tensor, "out in input"], size: int | None = None) -> Self:
+        """Takes a weight that is zero outside blocks; without `size`, the smallest that fits."""
+        hidden_size, input_size = square_weight("block", weight)
+        sizes = [s for s in range(1, hidden_size + 1) if hidden_size % s == 0] if size is None else [size]
+        for candidate in sizes:
+            built = cls(input_size, hidden_size, candidate)
+            blocks = weight.detach().unflatten(0, (-1, candidate)).unflatten(2, (-1, candidate))
+            built.weight = nn.Parameter(torch.diagonal(blocks, dim1=0, dim2=2).permute(3, 0, 1, 2).clone())
+            one_hot = torch.eye(input_size, dtype=weight.dtype, device=weight.device)
+            if torch.equal(built.dense(built.coefficients(one_hot)).permute(1, 2, 0), weight.detach()):
+                return built
+        raise TransitionError(f"the weight is not zero outside blocks of {size}; use a larger block, or full")

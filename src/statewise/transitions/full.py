@@ -1,0 +1,62 @@
+"""The full bilinear transition."""
+
+from typing import Self, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from statewise.transitions.transition import Init, LinearTransition, check_sizes, input_power, square_weight
+
+
+@final
+class Full(LinearTransition):
+    """A(x)[i, j] = sum_k W[i, j, k] x[k] with free W: tracks any finite-state machine.
+
+    Parameters: H^2 D. Initialisation: W[i, j, k] ~ N(0, 1 / (H E|x|^2)); then each entry of A(x) has variance 1/H, and
+    E |A(x) h|^2 = |h|^2.
+
+    Ebrahimi & Memisevic (2025), eq. for h_t; one-hot states with A(sigma) the transition matrix prove the claim.
+    """
+
+    commutes = False
+    norm_preserving = False
+    positive = False
+    composable = True
+
+    def __init__(
+        self, input_size: int, hidden_size: int, init: Init = "features", generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        check_sizes("full", input_size=input_size, hidden_size=hidden_size)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        std = (hidden_size * input_power(init, input_size)) ** -0.5
+        self.weight = nn.Parameter(torch.randn(hidden_size, hidden_size, input_size, generator=generator) * std)
+
+    def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch out in"]:
+        """Gives A(x) itself."""
+        return torch.einsum("ijk,...k->...ij", self.weight, x)
+
+    def act(
+        self, coefficients: Float[Tensor, "*batch out in"], h: Float[Tensor, "*batch in"]
+    ) -> Float[Tensor, "*batch out"]:
+        """Multiplies matrix and vector."""
+        return (coefficients @ h.unsqueeze(-1)).squeeze(-1)
+
+    def dense(self, coefficients: Float[Tensor, "*batch out in"]) -> Float[Tensor, "*batch out in"]:
+        """Gives the matrix, which the coefficients are."""
+        return coefficients
+
+    def compose(
+        self, later: Float[Tensor, "*batch out in"], earlier: Float[Tensor, "*batch out in"]
+    ) -> Float[Tensor, "*batch out in"]:
+        """Multiplies the matrices."""
+        return later @ earlier
+
+    @classmethod
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+        """Takes any weight."""
+        hidden_size, input_size = square_weight("full", weight)
+        built = cls(input_size, hidden_size)
+        built.weight = nn.Parameter(weight.detach().clone())
+        return built
