@@ -1,6 +1,7 @@
 """BilinearRNN: a recurrent layer with nn.LSTM's conventions and a state transition bilinear in input and state."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -9,6 +10,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
 from statewise.recurrence import unroll, unroll_normalised
+from statewise.transitions import Transition
 from statewise.transitions import transition as build_transition
 
 Inputs = Float[Tensor, "batch time input"]
@@ -81,6 +83,11 @@ class BilinearRNN(nn.Module):
         """Shows the arguments."""
         return f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, num_layers={self.num_layers}"
 
+    @property
+    def transitions(self) -> list[Transition]:
+        """The transition of each layer, from the input up."""
+        return cast("list[Transition]", list(self.layers))
+
     def init_state(self, batch: int) -> State:
         """Gives the state before the first input, the same for each row; gradients reach its parameter."""
         return self.initial_state.unsqueeze(1).expand(-1, batch, -1)
@@ -103,8 +110,8 @@ class BilinearRNN(nn.Module):
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
         with torch.autocast(device_type=batched.device.type, enabled=False):
-            for layer, transition in enumerate(self.layers):
-                outputs, final = unroll(transition, batched, state[layer], valid)  # pyright: ignore[reportArgumentType]
+            for layer, transition in enumerate(self.transitions):
+                outputs, final = unroll(transition, batched, state[layer], valid)
                 finals.append(final)
                 batched = self._between(layer, batched, outputs)
         return self._restore(batched, torch.stack(finals), x)
@@ -115,8 +122,8 @@ class BilinearRNN(nn.Module):
         finals = []
         with torch.autocast(device_type=x_t.device.type, enabled=False):
             value = x_t.to(self.initial_state.dtype)
-            for layer, transition in enumerate(self.layers):
-                h = transition.act(transition.coefficients(value), state[layer])  # pyright: ignore
+            for layer, transition in enumerate(self.transitions):
+                h = transition.act(transition.coefficients(value), state[layer])
                 finals.append(h)
                 value = self._between(layer, value, h)
         return value, torch.stack(finals)
@@ -138,8 +145,8 @@ class BilinearRNN(nn.Module):
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
         with torch.autocast(device_type=batched.device.type, enabled=False):
-            for layer, transition in enumerate(self.layers):
-                (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)  # pyright: ignore[reportArgumentType]
+            for layer, transition in enumerate(self.transitions):
+                (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)
                 finals.append(final)
                 scales.append(scale)
                 batched = self._between(layer, batched, outputs)
@@ -187,11 +194,13 @@ class BilinearRNN(nn.Module):
             raise InputError(
                 f"lengths must be {x.shape[0]} whole numbers, one per row, got {shorten(lengths)}; correct them"
             )
-        # values are checked only where looking at them does not break a compiled or transformed program
-        if not torch.compiler.is_compiling() and not torch._C._functorch.is_functorch_wrapped_tensor(given):
+        # looking at values would break a compiled program in two
+        if not torch.compiler.is_compiling():
             wrong = given[(given < 0) | (given > x.shape[1])]
             if len(wrong):
-                raise InputError(f"lengths holds {int(wrong[0])}; expected 0 to {x.shape[1]}, the time steps; correct it")
+                raise InputError(
+                    f"lengths holds {int(wrong[0])}; expected 0 to {x.shape[1]}, the time steps; correct it"
+                )
         return given
 
     def _restore(self, output: Outputs, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,7 +228,9 @@ class BilinearRNN(nn.Module):
 
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
         if x_t.ndim != 2 or x_t.shape[-1] != self.input_size:
-            raise InputError(f"step needs inputs [batch, {self.input_size}], got shape {tuple(x_t.shape)}; reshape them")
+            raise InputError(
+                f"step needs inputs [batch, {self.input_size}], got shape {tuple(x_t.shape)}; reshape them"
+            )
         expected = (self.num_layers, x_t.shape[0], self.hidden_size)
         if tuple(state.shape) != expected:
             raise InputError(f"step needs a state of shape {expected}, got {tuple(state.shape)}; use init_state")

@@ -12,8 +12,6 @@ A node without a shape (or a point) from which an edge without a label leads to 
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
 
 from statewise.errors import (
@@ -23,133 +21,11 @@ from statewise.errors import (
     TooLargeError,
     shorten,
 )
+from statewise.machines.dot_graph import KEYWORDS, Graph, read_graph
 from statewise.machines.machine import MAX_ENTRIES, Machine
 
 Kind = Literal["auto", "dfa", "moore", "mealy", "states"]
 MISSING = "missing"
-
-_TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*
-      | (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<arrow>->|--)
-      | (?P<mark>[{}\[\];,=:])
-      | (?P<word>[\w.+-]*?[\w.+](?=->|--|[^\w.+-]|$)|[^\s{}\[\];,=:"]+)
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-_KEYWORDS = {"graph", "node", "edge"}
-
-
-@dataclass
-class _Graph:
-    """Nodes and edges of a DOT text, in order of appearance, with their attributes."""
-
-    attributes: dict[str, str] = field(default_factory=dict)
-    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
-    edges: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise MachineFileError(f"not DOT: cannot read {shorten(text[position : position + 20])!r}; check its quotes")
-        if match.lastgroup == "string":
-            # a backslash before a line end joins lines, before a quote it is dropped, elsewhere graphviz keeps it
-            body = re.sub(r"\\\r?\n", "", match.group("string")[1:-1])
-            yield "word", body.replace('\\"', '"')
-        elif match.lastgroup:
-            yield match.lastgroup, match.group()
-        position = match.end()
-    yield "end", ""
-
-
-class _Reader:
-    """Reads the statements of one digraph; subgraphs and ports are not part of machine files."""
-
-    def __init__(self, text: str) -> None:
-        self.stream = _tokens(text)
-        self.token = next(self.stream)
-
-    def take(self) -> tuple[str, str]:
-        token = self.token
-        if token[0] != "end":
-            self.token = next(self.stream)
-        return token
-
-    def expect(self, text: str) -> None:
-        kind, found = self.take()
-        if found != text or kind == "end":
-            raise MachineFileError(f'not DOT: expected "{text}", found "{shorten(found) or "the end"}"; correct it')
-
-    def graph(self) -> _Graph:
-        graph = _Graph()
-        kind, first = self.take()
-        if first.lower() == "strict":
-            kind, first = self.take()
-        if kind != "word" or first.lower() != "digraph":
-            raise MachineFileError(f'not a DOT digraph: it begins with "{shorten(first)}"; expected digraph {{ ... }}')
-        if self.token[0] == "word":
-            self.take()
-        self.expect("{")
-        while self.token != ("mark", "}"):
-            if self.token == ("mark", ";"):
-                self.take()
-            else:
-                self.statement(graph)
-        self.take()
-        if self.token[0] != "end":
-            raise MachineFileError("a second graph follows the first; expected one digraph in a file; split it")
-        return graph
-
-    def statement(self, graph: _Graph) -> None:
-        kind, name = self.take()
-        if kind != "word":
-            raise MachineFileError(f'not DOT: "{shorten(name) or "the end"}" where a node should stand; correct it')
-        if name.lower() == "subgraph":
-            raise MachineFileError("the graph has a subgraph; expected nodes and edges only; flatten it")
-        if self.token == ("mark", "="):
-            self.take()
-            graph.attributes[name] = self.take()[1]
-        elif self.token[0] == "arrow":
-            path = [name]
-            while self.token[0] == "arrow":
-                self.take()
-                kind, target = self.take()
-                if kind != "word":
-                    raise MachineFileError(f'not DOT: an edge of "{shorten(name)}" leads to no node; correct it')
-                path.append(target)
-            attributes = self.attributes()
-            for node in path:
-                graph.nodes.setdefault(node, {})
-            graph.edges += [(p, q, attributes) for p, q in zip(path, path[1:], strict=False)]
-        elif name.lower() in _KEYWORDS:
-            attributes = self.attributes()
-            if name.lower() == "graph":
-                graph.attributes |= attributes
-        else:
-            graph.nodes[name] = graph.nodes.get(name, {}) | self.attributes()
-
-    def attributes(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        while self.token == ("mark", "["):
-            self.take()
-            while self.token != ("mark", "]"):
-                kind, key = self.take()
-                if kind != "word":
-                    raise MachineFileError(f'not DOT: "{shorten(key) or "the end"}" among attributes; correct it')
-                value = "true"
-                if self.token == ("mark", "="):
-                    self.take()
-                    kind, value = self.take()
-                    if kind != "word":
-                        raise MachineFileError(f'not DOT: attribute "{shorten(key)}" has no value; correct it')
-                found[key.lower()] = value
-                if self.token in (("mark", ","), ("mark", ";")):
-                    self.take()
-            self.take()
-        return found
 
 
 def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
@@ -161,7 +37,7 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
         complete: lead missing transitions to a new state, from which nothing leads back, with an output of its own
             ("0" in a dfa) instead of refusing them.
     """
-    graph = _Reader(text).graph()
+    graph = read_graph(text)
     start = _take_start(graph)
     if not graph.nodes:
         raise MachineFileError("the graph has no states; expected at least one; add them")
@@ -189,7 +65,7 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
     return _moore(graph, kind, states, start, alphabet, moves)
 
 
-def _take_start(graph: _Graph) -> str:
+def _take_start(graph: Graph) -> str:
     """Removes the invisible node that points at the start, and gives the state it points at."""
     leaving: dict[str, list[tuple[str, dict[str, str]]]] = {}
     entered = set()
@@ -214,7 +90,7 @@ def _take_start(graph: _Graph) -> str:
     raise MachineFileError('the graph marks no start; expected an edge from "__start0"; add __start0 -> STATE')
 
 
-def _find_kind(graph: _Graph) -> Kind:
+def _find_kind(graph: Graph) -> Kind:
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     if all("|" in attributes.get("label", "") for attributes in graph.nodes.values()):
         return "moore"
@@ -234,7 +110,7 @@ def _find_kind(graph: _Graph) -> Kind:
 Moves = dict[str, dict[str, tuple[str | None, str]]]
 
 
-def _moves(graph: _Graph, kind: Kind) -> Moves:
+def _moves(graph: Graph, kind: Kind) -> Moves:
     """Gives for each state and symbol the next state and the output of the edge ("" unless mealy)."""
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     # automata-lib joins the symbols of parallel edges by commas; elsewhere a comma is part of a name
@@ -243,12 +119,12 @@ def _moves(graph: _Graph, kind: Kind) -> Moves:
     for (p, q, _), label in zip(graph.edges, labels, strict=True):
         output = ""
         if kind == "mealy":
-            symbol, slash, output = (part.strip() for part in label.partition("/"))
+            symbol, slash, output = (_strip(part) for part in label.partition("/"))
             if not slash:
                 raise MachineFileError(f'the edge "{shorten(p)}" -> "{shorten(q)}" has no input/output label; add it')
             symbols = [_unescape(symbol)]
         else:
-            symbols = _split_symbols(label) if commas else [_unescape(label.strip())]
+            symbols = _split_symbols(label) if commas else [_unescape(_strip(label))]
         if symbols == [""]:
             raise MachineFileError(f'the edge "{shorten(p)}" -> "{shorten(q)}" has no label; expected a symbol; add it')
         for symbol in symbols:
@@ -269,9 +145,7 @@ def _split_symbols(label: str) -> list[str]:
     return [",", *symbols] if "" in parts else symbols
 
 
-def _moore(
-    graph: _Graph, kind: Kind, states: list[str], start: str, alphabet: list[str], moves: Moves
-) -> Machine:
+def _moore(graph: Graph, kind: Kind, states: list[str], start: str, alphabet: list[str], moves: Moves) -> Machine:
     number = {q: index for index, q in enumerate(states)}
     names = list(states)
     if kind == "dfa":
@@ -299,7 +173,7 @@ def _lookup(classes: list[str], outputs: list[str]) -> list[int]:
     return [number[output] for output in outputs]
 
 
-def _classes(graph: _Graph, outputs: list[str]) -> list[str]:
+def _classes(graph: Graph, outputs: list[str]) -> list[str]:
     """Orders output names: as the file says, by value if all are whole numbers, else by first appearance."""
     found = list(dict.fromkeys(outputs))
     try:
@@ -352,26 +226,36 @@ def _fresh_name(name: str, taken: list[str]) -> str:
 
 def _state_and_output(label: str, node: str) -> tuple[str, str]:
     """Splits "state|output", with or without the braces of a record; a label without a bar is the output."""
-    body = label.strip()
+    body = _strip(label)
     if body.startswith("{") and body.endswith("}"):
         body = body[1:-1]
     parts = re.split(r"(?<!\\)(?:\\\\)*\|", body, maxsplit=1)
     if len(parts) == 2:
         bar = body.index("|", len(parts[0]))
-        return _unescape(body[:bar].strip()), _unescape(body[bar + 1 :].strip())
+        return _unescape(_strip(body[:bar])), _unescape(_strip(body[bar + 1 :]))
     return node, _unescape(body)
 
 
+def _strip(label: str) -> str:
+    """Removes blanks at both ends, except those behind a backslash."""
+    characters = re.findall(r"\\.|.", label, re.DOTALL)
+    while characters and characters[-1].isspace():
+        characters.pop()
+    while characters and characters[0].isspace():
+        characters.pop(0)
+    return "".join(characters)
+
+
 def _unescape(label: str) -> str:
-    r"""Undoes the backslashes of labels: \| \{ \} \< \> \\ stand for the characters themselves."""
-    return re.sub(r"\\([|{}<>\\ ])", r"\1", label)
+    r"""Undoes the backslashes of labels: \| \{ \} \< \> \\ and blanks stand for the characters themselves."""
+    return re.sub(r"\\([|{}<>\\]|\s)", r"\1", label)
 
 
 def _escape(text: str) -> str:
     """Writes a text as part of a record label, so that neither graphviz nor a reader takes it for structure."""
     escaped = re.sub(r"([\\|{}<>])", r"\\\1", text)
     # blanks at the ends would be stripped
-    return re.sub(r"^ | $", r"\\ ", escaped)
+    return re.sub(r"^\s|(?<!^)\s$", lambda blank: "\\" + blank.group(), escaped)
 
 
 def _quote(text: str) -> str:
@@ -381,11 +265,11 @@ def _quote(text: str) -> str:
 def to_dot(machine: Machine) -> str:
     """Writes a machine as DOT in the Moore form that AALpy reads; `from_dot` gives the same machine back."""
     names = machine.state_names
-    plain = all(re.fullmatch(r"[A-Za-z0-9]\w*", name) for name in names) and not _KEYWORDS & {n.lower() for n in names}
+    plain = all(re.fullmatch(r"[A-Za-z0-9]\w*", name) for name in names) and not KEYWORDS & {n.lower() for n in names}
     ids = list(names) if plain else [f"s{q}" for q in range(machine.states)]
     lines = ["digraph machine {"]
     shown = [machine.output_names[c] for c in machine.outputs]
-    if tuple(_classes(_Graph(), shown)) != machine.output_names:
+    if tuple(_classes(Graph(), shown)) != machine.output_names:
         lines.append(f"output_names={_quote(_escape(json.dumps(machine.output_names, ensure_ascii=False)))};")
     for q in range(machine.states):
         label = f"{_escape(names[q])}|{_escape(shown[q])}"

@@ -7,7 +7,7 @@ import subprocess
 from statewise.errors import TooLargeError, ToolMissingError
 from statewise.machines.machine import Machine
 
-MAX_ARROWS = 600
+MAX_ARROWS = 300
 _LONGEST_LABEL = 40
 _SECONDS = 60
 
@@ -66,10 +66,17 @@ def draw_svg(machine: Machine) -> str:
     """Draws a machine as SVG; needs the graphviz program `dot`."""
     program = shutil.which("dot")
     if program is None:
-        raise ToolMissingError('the graphviz program "dot" is not installed; install the package graphviz to draw machines')
+        raise ToolMissingError(
+            'the graphviz program "dot" is not installed; install the package graphviz to draw machines'
+        )
     try:
         done = subprocess.run(
-            [program, "-Tsvg"], input=to_drawing(machine), capture_output=True, text=True, timeout=_SECONDS, check=False
+            [program, "-Tsvg"],
+            input=to_drawing(machine),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise TooLargeError(f"graphviz took over {_SECONDS} s to lay this machine out; draw a smaller one") from None

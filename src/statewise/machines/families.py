@@ -10,7 +10,7 @@ from statewise.machines.groups import cyclic
 from statewise.machines.machine import MAX_ENTRIES, Machine
 
 # how often a random table is drawn again until every state is reached
-MAX_DRAWS = 10_000
+MAX_DRAWS = 1_000
 
 
 def parity() -> Machine:

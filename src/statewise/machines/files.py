@@ -55,6 +55,7 @@ def write_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
 def write_whole(file: Path, text: str) -> None:
     """Writes a text file aside and moves it into place, so that an interruption leaves the old one."""
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as aside:
             aside.write(text)
             aside.flush()
@@ -111,9 +112,10 @@ def from_json(text: str) -> Machine:
     start, name = data["start"], data.get("name", "")
     if not isinstance(start, int) or not isinstance(name, str):
         raise MachineFileError('"start" must be a state number and "name" a string; correct them')
-    if not isinstance(data["alphabet"], list):
+    alphabet = data["alphabet"]
+    if not isinstance(alphabet, list) or not all(isinstance(symbol, str | int) for symbol in alphabet):
         raise MachineFileError('"alphabet" must be a list of names; correct it')
-    alphabet = [str(symbol) if isinstance(symbol, int) else symbol for symbol in data["alphabet"]]
+    alphabet = [str(symbol) for symbol in alphabet]
     return Machine(delta, start, outputs, alphabet, output_names, _strings(data, "state_names"), name)
 
 
@@ -123,7 +125,9 @@ def _rows(delta: object) -> list[list[int]]:
     width = len(delta[0]) if delta else 0
     for q, row in enumerate(delta):
         if len(row) != width:
-            raise MachineFileError(f"state {q} has {len(row)} transitions, state 0 has {width}; expected as many; add them")
+            raise MachineFileError(
+                f"state {q} has {len(row)} transitions, state 0 has {width}; expected as many; add them"
+            )
         for a, target in enumerate(row):
             if isinstance(target, bool) or not isinstance(target, int):
                 what = f"state {q} leads on symbol {a} to {shorten(json.dumps(target))}"

@@ -139,7 +139,9 @@ def _is_even(permutation: Permutation) -> bool:
     return (len(permutation) - len(_cycles(permutation, with_fixed=True))) % 2 == 0
 
 
-def _word_problem(elements: Sequence[Permutation], symbols: Sequence[Permutation], acting: Acting, name: str) -> Machine:
+def _word_problem(
+    elements: Sequence[Permutation], symbols: Sequence[Permutation], acting: Acting, name: str
+) -> Machine:
     acts = np.array(symbols)
     alphabet = [_cycle_name(s) for s in symbols]
     if acting == "points":
@@ -166,7 +168,9 @@ def _closure(generators: Sequence[Permutation], name: str) -> list[Permutation]:
             product = tuple(g[p] for p in element)
             if product not in found:
                 if len(found) == MAX_ELEMENTS:
-                    raise TooLargeError(f"{shorten(name)} has over {MAX_ELEMENTS:,} elements; give smaller permutations")
+                    raise TooLargeError(
+                        f"{shorten(name)} has over {MAX_ELEMENTS:,} elements; give smaller permutations"
+                    )
                 found[product] = None
                 waiting.append(product)
     return list(found)

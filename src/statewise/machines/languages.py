@@ -26,7 +26,7 @@ _TOMITA: dict[int, tuple[list[list[int]], list[int]]] = {
     1: ([[1, 0], [1, 1]], [0]),
     # (10)*
     2: ([[2, 1], [0, 2], [2, 2]], [0]),
-    # an odd run of ones is never followed by an odd run of zeros
+    # no odd run of zeros anywhere after an odd run of ones
     3: ([[0, 1], [2, 0], [4, 3], [3, 3], [2, 4]], [0, 1, 4]),
     # no 000
     4: ([[1, 0], [2, 0], [3, 0], [3, 3]], [0, 1, 2]),

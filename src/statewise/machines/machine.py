@@ -66,7 +66,15 @@ class Machine:
             raise MachineError(f"start is {shorten(start)}, expected a state from 0 to {states - 1}; correct it")
         table.setflags(write=False)
         labels.setflags(write=False)
-        values = (table, int(start), labels, names, out_names, _names("state_names", state_names, states), str(name))
+        values = (
+            table,
+            int(start),
+            labels,
+            names,
+            out_names,
+            _names("state_names", state_names, states),
+            str(name),
+        )
         for key, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, key, value)
 
@@ -238,4 +246,6 @@ def _names(what: str, names: Iterable[str] | None, count: int) -> tuple[str, ...
     if len(set(checked)) != len(checked):
         twice = next(name for index, name in enumerate(checked) if name in checked[:index])
         raise MachineError(f'{what} names "{shorten(twice)}" twice; expected different names; rename one')
+    if what == "alphabet" and "" in checked:
+        raise MachineError(f"symbol {checked.index('')} has an empty name; expected at least one character; name it")
     return tuple(checked)

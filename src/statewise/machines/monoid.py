@@ -4,6 +4,7 @@ A word w acts on the states by q -> delta(q, w). The maps of all words, with com
 minimal machine it is the syntactic monoid, and its algebra decides which networks can track the machine.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,7 +207,7 @@ def _is_synchronising(machine: Machine, group: bool) -> bool | None:
     return bool(merging_pairs(machine).all())
 
 
-def _large_groups(maps: Int[np.ndarray, "element state"]) -> list[Int[np.ndarray, "element point"]]:
+def _large_groups(maps: Int[np.ndarray, "element state"]) -> list[Int[np.ndarray, "member point"]]:
     """Lists the maximal subgroups large enough to be unsolvable, each as permutations of its image.
 
     Elements with the kernel and the image of an idempotent e form the maximal subgroup around e (Green, 1951).
@@ -304,5 +305,7 @@ def _is_solvable_by_generators(letters: Int[np.ndarray, "letter state"]) -> bool
     if points > MAX_STABILISER_POINTS or len(letters) > MAX_SYMPY_LETTERS:
         return None
     order = int(group.order())
-    # Burnside's theorem on orders p^a q^b spares most derived series
+    # A_n and S_n by their order, and Burnside's theorem on orders p^a q^b, spare most derived series
+    if points >= 5 and 2 * order >= math.factorial(points):
+        return False
     return len(factorint(order)) <= 2 or bool(group.is_solvable)

@@ -18,9 +18,7 @@ def direct_product(a: Machine, b: Machine) -> Machine:
             f"at most {MAX_ENTRIES:,} are handled; give its factors fewer symbols"
         )
     delta = a.delta[:, None, :, None] * b.states + b.delta[None, :, None, :]
-    return _paired(
-        a, b, delta.reshape(a.states * b.states, -1), _pairs(a.alphabet, b.alphabet), f"{a.name}*{b.name}"
-    )
+    return _paired(a, b, delta.reshape(a.states * b.states, -1), _pairs(a.alphabet, b.alphabet), f"{a.name}*{b.name}")
 
 
 def shared_product(a: Machine, b: Machine) -> Machine:

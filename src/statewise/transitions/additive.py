@@ -22,7 +22,10 @@ class Additive(Transition):
     """
 
     def __init__(
-        self, linear: LinearTransition, terms: Literal["constant", "input"], generator: torch.Generator | None = None
+        self,
+        linear: LinearTransition,
+        terms: Literal["constant", "input"],
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         if terms not in ("constant", "input"):
@@ -33,7 +36,9 @@ class Additive(Transition):
         reference = next(linear.parameters())
         columns = (self.input_size,) if terms == "input" else ()
         start = torch.zeros(self.hidden_size, *columns, dtype=reference.dtype, device=reference.device)
-        self.offset = nn.Parameter(start.normal_(std=self.input_size**-0.5, generator=generator) if terms == "input" else start)
+        self.offset = nn.Parameter(
+            start.normal_(std=self.input_size**-0.5, generator=generator) if terms == "input" else start
+        )
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
         """Gives the coefficients of A(x), and the offset."""
@@ -53,7 +58,7 @@ class Additive(Transition):
         h: Float[Tensor, "*batch hidden"],
         log_scale: Float[Tensor, "*batch"],
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Adds at the right scale: e^s A h + b = e^m (e^(s-m) A h + e^-m b) with m = max(s, 0), so nothing overflows."""
+        """Adds at the right scale: e^s A h + b = e^m (e^(s-m) A h + e^-m b), where m = max(s, 0) keeps powers small."""
         multiplied, offset = coefficients
         common = log_scale.clamp(min=0)
         weight_h = (log_scale - common).exp().to(h.dtype).unsqueeze(-1)

@@ -1,6 +1,6 @@
 """The block-diagonal transition."""
 
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -24,7 +24,12 @@ class Block(LinearTransition):
     composable = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, size: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        size: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("block", input_size=input_size, hidden_size=hidden_size, size=size)
@@ -64,7 +69,7 @@ class Block(LinearTransition):
         return later @ earlier
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"], size: int | None = None) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"], size: int | None = None) -> "Block":
         """Takes a weight that is zero outside blocks; without `size`, the smallest that fits."""
         hidden_size, input_size = square_weight("block", weight)
         sizes = [s for s in range(1, hidden_size + 1) if hidden_size % s == 0] if size is None else [size]

@@ -28,7 +28,11 @@ LEVELS: dict[str, type[LinearTransition]] = {
 
 
 def transition(
-    spec: str, input_size: int, hidden_size: int, additive: str = "none", generator: torch.Generator | None = None
+    spec: str,
+    input_size: int,
+    hidden_size: int,
+    additive: str = "none",
+    generator: torch.Generator | None = None,
 ) -> Transition:
     """Builds a transition from its name: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`.
 

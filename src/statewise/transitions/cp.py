@@ -1,6 +1,6 @@
 """The CP-factored transition."""
 
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -27,13 +27,20 @@ class CP(LinearTransition):
     composable = False
 
     def __init__(
-        self, input_size: int, hidden_size: int, rank: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        rank: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("cp", input_size=input_size, hidden_size=hidden_size, rank=rank)
         self.input_size, self.hidden_size, self.rank = input_size, hidden_size, rank
         self.left = nn.Parameter(torch.randn(hidden_size, rank, generator=generator) * rank**-0.5)
-        self.gate = nn.Parameter(torch.randn(input_size, rank, generator=generator) * input_power(init, input_size) ** -0.5)
+        self.gate = nn.Parameter(
+            torch.randn(input_size, rank, generator=generator) * input_power(init, input_size) ** -0.5
+        )
         self.right = nn.Parameter(torch.randn(hidden_size, rank, generator=generator) * hidden_size**-0.5)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch rank"]:
@@ -55,7 +62,7 @@ class CP(LinearTransition):
         raise TransitionError("cp is not closed under products; use full, or multiply dense matrices")
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "CP":
         """Takes any weight, with one rank-one term for each place (i, j) that is not zero for all inputs."""
         hidden_size, input_size = square_weight("cp", weight)
         rows, columns = torch.nonzero((weight != 0).any(dim=2), as_tuple=True)

@@ -1,6 +1,6 @@
 """The real diagonal transition."""
 
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -25,7 +25,11 @@ class Diagonal(LinearTransition):
     composable = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("diagonal", input_size=input_size, hidden_size=hidden_size)
@@ -54,7 +58,7 @@ class Diagonal(LinearTransition):
         return later * earlier
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Diagonal":
         """Takes a weight that is zero off the diagonal."""
         hidden_size, input_size = square_weight("diagonal", weight)
         built = cls(input_size, hidden_size)

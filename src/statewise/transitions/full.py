@@ -1,6 +1,6 @@
 """The full bilinear transition."""
 
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -25,7 +25,11 @@ class Full(LinearTransition):
     composable = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("full", input_size=input_size, hidden_size=hidden_size)
@@ -54,7 +58,7 @@ class Full(LinearTransition):
         return later @ earlier
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Full":
         """Takes any weight."""
         hidden_size, input_size = square_weight("full", weight)
         built = cls(input_size, hidden_size)

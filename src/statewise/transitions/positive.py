@@ -1,6 +1,6 @@
 """The positive diagonal transition, Mamba's place in the hierarchy."""
 
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -28,7 +28,11 @@ class Positive(LinearTransition):
     composable = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("positive", input_size=input_size, hidden_size=hidden_size)
@@ -57,7 +61,7 @@ class Positive(LinearTransition):
         return later + earlier
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Positive":
         """Takes a weight that is zero off the diagonal and positive on it."""
         hidden_size, input_size = square_weight("positive", weight)
         built = cls(input_size, hidden_size)

@@ -1,7 +1,7 @@
 """The rotation transition, R2 in the paper."""
 
 import math
-from typing import Self, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -28,7 +28,11 @@ class Rotation(LinearTransition):
     composable = True
 
     def __init__(
-        self, input_size: int, hidden_size: int, init: Init = "features", generator: torch.Generator | None = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        init: Init = "features",
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_sizes("rotation", input_size=input_size, hidden_size=hidden_size)
@@ -68,7 +72,7 @@ class Rotation(LinearTransition):
         return later + earlier
 
     @classmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Rotation":
         """Takes a weight whose matrices are 2 x 2 rotations along the diagonal, up to rounding."""
         hidden_size, input_size = square_weight("rotation", weight)
         built = cls(input_size, hidden_size)

@@ -5,7 +5,7 @@ against: `act(c, h) = dense(c) @ h`, and `dense(compose(c2, c1)) = dense(c2) @ d
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -72,7 +72,7 @@ class LinearTransition(Transition):
 
     @classmethod
     @abstractmethod
-    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> Self:
+    def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "LinearTransition":
         """Builds the transition whose matrix for the one-hot input k is `weight[:, :, k]`.
 
         Raises `TransitionError` where that matrix is not of this level.

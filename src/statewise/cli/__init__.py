@@ -1,0 +1,60 @@
+"""The command line: one file per group of commands, each command an ordinary typed function.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong,
+130 interrupted. Modules that need torch are imported only by the commands that use them.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from statewise import __version__
+from statewise.cli.demo import demo
+from statewise.cli.machine import machine
+from statewise.errors import StatewiseError
+
+app = typer.Typer(
+    name="statewise",
+    help="Bilinear recurrent networks, and the finite-state machines that they track.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(machine)
+
+
+@app.callback(invoke_without_command=True)
+def _group(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(__version__)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """Runs the command line; a caller's mistake becomes one line on stderr and its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except StatewiseError as error:
+        code = _fail(str(error), error.exit_code)
+    except typer.exceptions.TyperException as error:
+        code = _fail(error.format_message(), error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        # the reader went away; nothing more can be written, not even at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    line = " ".join(message.split())
+    print(f"statewise: {line}" if line else "statewise: see statewise --help", file=sys.stderr)
+    return code

@@ -1,0 +1,100 @@
+"""`statewise machine`: shows a machine and its algebra."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewise.cli.show import show
+from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
+from statewise.machines import machine as build
+from statewise.machines.files import write_whole
+from statewise.theory.classify import classify
+
+_ROWS, _COLUMNS = 12, 12
+
+
+def machine(
+    expression: Annotated[
+        str, typer.Argument(metavar="MACHINE", help='Such as "cyclic(4)*cyclic(6)", or a .json or .dot file.')
+    ],
+    svg: Annotated[Path | None, typer.Option(help="Draw it into this file; needs graphviz.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it to this .json or .dot file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a finite-state machine and its algebra."""
+    built = build(expression)
+    algebra = analyse(built)
+    level = classify(algebra)
+    result: dict[str, Any] = {
+        "name": built.name,
+        "states": built.states,
+        "symbols": built.symbols,
+        "outputs": len(set(built.outputs.tolist())),
+        "minimal_states": algebra.minimal_states,
+        "monoid": algebra.monoid,
+        "group": algebra.group,
+        "abelian": algebra.abelian,
+        "commutative": algebra.commutative,
+        "solvable": algebra.solvable,
+        "aperiodic": algebra.aperiodic,
+        "synchronising": algebra.synchronising,
+        "level": level.name,
+        "level_reason": level.reason,
+        "level_lowest": level.lowest,
+    }
+    for key, path in (("svg", svg), ("out", out)):
+        if path is not None:
+            result[key] = str(path)
+    if svg is not None:
+        write_whole(svg, draw_svg(built))
+    if out is not None:
+        write_machine(built, out)
+    show(result, json, _lines(built, algebra, result))
+
+
+def _lines(built: Machine, algebra: Algebra, result: dict[str, Any]) -> list[tuple[str, str]]:
+    def word(fact: bool | None) -> str:
+        return "undecided within bounds" if fact is None else ("yes" if fact else "no")
+
+    size = "past the bound" if algebra.monoid is None else f"{algebra.monoid:,} maps"
+    bound = "" if result["level_lowest"] else " or lower"
+    lines = [
+        ("machine", built.name),
+        ("states", f"{built.states:,}, minimal {algebra.minimal_states:,}"),
+        ("symbols", f"{built.symbols:,}: {_some(built.alphabet)}"),
+        ("outputs", f"{result['outputs']:,}: {_some(built.output_names)}"),
+        ("monoid", size),
+        ("group", word(algebra.group) + (", Abelian" if algebra.abelian else "")),
+        ("commutative", word(algebra.commutative)),
+        ("solvable", word(algebra.solvable)),
+        ("aperiodic", word(algebra.aperiodic)),
+        ("synchronising", word(algebra.synchronising)),
+        ("level", f"{result['level']}{bound} ({result['level_reason']})"),
+    ]
+    if built.states <= _ROWS and built.symbols <= _COLUMNS:
+        lines += [("", ""), *_table(built)]
+    lines += [(key, result[key]) for key in ("svg", "out") if key in result]
+    return lines
+
+
+def _table(built: Machine) -> list[tuple[str, str]]:
+    names = [_short(name) for name in built.state_names]
+    symbols = [_short(symbol) for symbol in built.alphabet]
+    width = max(map(len, names + symbols))
+    header = "  ".join(symbol.rjust(width) for symbol in symbols)
+    rows = [("state", f"{header}   output")]
+    for q, name in enumerate(names):
+        cells = "  ".join(names[target].rjust(width) for target in built.delta[q])
+        mark = "*" if q == built.start else " "
+        rows.append((f"{name}{mark}", f"{cells}   {_short(built.output_names[built.outputs[q]])}"))
+    return [*rows, ("", "* start")]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 12 else name[:11] + "…"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(_short(name) for name in names[:8])
+    return shown + (", …" if len(names) > 8 else "")

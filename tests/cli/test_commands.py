@@ -1,0 +1,109 @@
+"""The command line as a person or a script uses it: in a process of its own."""
+
+import json
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from statewise.machines import identical, machine
+
+
+def statewise(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-c", "from statewise.cli import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+
+
+def test_machine_prints_one_json_object():
+    done = statewise("machine", "symmetric(5)", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    expected = {"states": 120, "symbols": 120, "minimal_states": 120, "monoid": 120, "group": True, "abelian": False}
+    assert result.items() >= expected.items()
+    assert result["level"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("expression", "level"),
+    [
+        ("tomita(1)", "positive"),
+        ("parity", "diagonal"),
+        ("tomita(5)", "diagonal"),
+        ("modular_addition(5)", "rotation"),
+        ("cyclic(4)*cyclic(6)", "rotation"),
+        ("flip_flop", "full"),
+        ("dihedral(3)", "full"),
+    ],
+)
+def test_machine_names_the_level(expression, level):
+    assert json.loads(statewise("machine", expression, "--json").stdout)["level"] == level
+
+
+def test_machine_shows_protocols(machine_files):
+    done = statewise("machine", str(machine_files / "tcp_server_ubuntu_trans.dot"))
+    assert done.returncode == 0
+    assert "155, minimal 155" in done.stdout
+
+
+def test_machine_writes_files_and_pictures(tmp_path):
+    out = tmp_path / "m.json"
+    assert statewise("machine", "dihedral(3)", "--out", str(out)).returncode == 0
+    assert identical(machine(str(out)), machine("dihedral(3)"))
+    if shutil.which("dot") is None:
+        pytest.skip("needs the graphviz program dot; install the package graphviz")
+    svg = tmp_path / "m.svg"
+    assert statewise("machine", "tomita(3)", "--svg", str(svg)).returncode == 0
+    assert ET.parse(svg).getroot().tag.endswith("svg")
+
+
+def test_pictures_without_graphviz_get_a_clear_word(tmp_path):
+    done = statewise("machine", "parity", "--svg", str(tmp_path / "m.svg"), env={"PATH": ""})
+    assert done.returncode == 1
+    assert "install the package graphviz" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD_CALLS = [
+    (["machine", "symetric(5)"], 'did you mean "symmetric"'),
+    (["machine", "none.dot"], "no such file"),
+    (["machine"], "MACHINE"),
+    (["machne", "parity"], "machine"),
+    (["machine", "parity", "--jsn"], "--json"),
+    (["machine", "parity", "--out", "x.txt"], ".json, .dot or .gv"),
+    (["machine", "parity", "--out", "/dev/null/x.json"], "cannot write"),
+    (["machine", "symmetric(5)", "--svg", "x.svg"], "arrows"),
+    (["demo", "--out", "/dev/null/x"], "cannot write"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
+def test_bad_calls_get_one_line_and_code_2(arguments, message, tmp_path):
+    done = statewise(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["machine", "--help"], ["demo", "--help"], ["--version"]])
+def test_help_comes_without_torch(arguments):
+    script = "import sys; from statewise.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_demo_tracks_its_machine(tmp_path):
+    done = statewise("demo", "--json", "--out", str(tmp_path / "new" / "folder"))
+    result = json.loads(done.stdout)
+    assert result["score_ood"] == 1.0
+    assert result["correct"] == result["answers"]
+    assert json.loads((tmp_path / "new" / "folder" / "demo.json").read_text()) == result

@@ -1,0 +1,48 @@
+"""Compiles and exports layers; run as a script, without the shape checks that break compilation.
+
+Usage: python programs.py compile|export BACKEND
+"""
+
+import sys
+
+import torch
+
+from statewise import BilinearRNN
+
+LEVELS = ["full", "cp(4)", "block(2)", "rotation", "diagonal", "positive"]
+OPTIONS = [{}, {"additive": "input"}, {"num_layers": 2, "norm": True, "residual": True}]
+
+
+def check_compile(backend: str) -> None:
+    """Compares outputs, states and gradients of a compiled layer with the eager one."""
+    for spec in LEVELS if backend != "inductor" else ["full", "rotation"]:
+        for options in OPTIONS if backend != "inductor" else OPTIONS[:1]:
+            torch._dynamo.reset()
+            rnn = BilinearRNN(5, 6, transition=spec, **options)
+            compiled = torch.compile(rnn, fullgraph=True, backend=backend)
+            x, lengths = torch.randn(3, 4, 5), torch.tensor([4, 0, 2])
+            for arguments in [(x,), (x, rnn.init_state(3).detach()), (x, None, lengths)]:
+                expected, given = rnn(*arguments), compiled(*arguments)
+                torch.testing.assert_close(given, expected)
+                wanted = [p for p in rnn.parameters() if p.requires_grad]
+                loss = [sum(part.square().sum() for part in result) for result in (expected, given)]
+                grads = [torch.autograd.grad(part, wanted, allow_unused=True) for part in loss]
+                torch.testing.assert_close(grads[1], grads[0])
+
+
+def check_export() -> None:
+    """Compares an exported program, with the batch size left open, with the layer."""
+    for spec in LEVELS:
+        for options in OPTIONS:
+            rnn = BilinearRNN(5, 6, transition=spec, **options).eval()
+            batch = torch.export.Dim("batch", min=2, max=64)
+            program = torch.export.export(rnn, (torch.randn(3, 4, 5),), dynamic_shapes={"x": {0: batch}})
+            x = torch.randn(7, 4, 5)
+            torch.testing.assert_close(program.module()(x), rnn(x))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    check_export() if sys.argv[1] == "export" else check_compile(sys.argv[2])
+    print("agrees")
