@@ -15,19 +15,21 @@ OPTIONS = [{}, {"additive": "input"}, {"num_layers": 2, "norm": True, "residual"
 
 def check_compile(backend: str) -> None:
     """Compares outputs, states and gradients of a compiled layer with the eager one."""
-    for spec in LEVELS if backend != "inductor" else ["full", "rotation"]:
-        for options in OPTIONS if backend != "inductor" else OPTIONS[:1]:
-            torch._dynamo.reset()
-            rnn = BilinearRNN(5, 6, transition=spec, **options)
-            compiled = torch.compile(rnn, fullgraph=True, backend=backend)
-            x, lengths = torch.randn(3, 4, 5), torch.tensor([4, 0, 2])
-            for arguments in [(x,), (x, rnn.init_state(3).detach()), (x, None, lengths)]:
-                expected, given = rnn(*arguments), compiled(*arguments)
-                torch.testing.assert_close(given, expected)
-                wanted = [p for p in rnn.parameters() if p.requires_grad]
-                loss = [sum(part.square().sum() for part in result) for result in (expected, given)]
-                grads = [torch.autograd.grad(part, wanted, allow_unused=True) for part in loss]
-                torch.testing.assert_close(grads[1], grads[0])
+    cases = [(spec, {}) for spec in LEVELS] + [("full", options) for options in OPTIONS[1:]]
+    if backend == "inductor":
+        cases = [("full", {}), ("rotation", {})]
+    for spec, options in cases:
+        torch._dynamo.reset()
+        rnn = BilinearRNN(5, 6, transition=spec, **options)
+        compiled = torch.compile(rnn, fullgraph=True, backend=backend)
+        x, lengths = torch.randn(3, 4, 5), torch.tensor([4, 0, 2])
+        for arguments in [(x,), (x, rnn.init_state(3).detach(), lengths)]:
+            expected, given = rnn(*arguments), compiled(*arguments)
+            torch.testing.assert_close(given, expected)
+            wanted = [p for p in rnn.parameters() if p.requires_grad]
+            loss = [sum(part.square().sum() for part in result) for result in (expected, given)]
+            grads = [torch.autograd.grad(part, wanted, allow_unused=True) for part in loss]
+            torch.testing.assert_close(grads[1], grads[0])
 
 
 def check_export() -> None:

@@ -116,8 +116,8 @@ class BilinearRNN(nn.Module):
                 batched = self._between(layer, batched, outputs)
         return self._restore(batched, torch.stack(finals), x)
 
-    def step(self, x_t: Float[Tensor, "batch input"], state: State) -> tuple[Float[Tensor, "batch hidden"], State]:
-        """Advances by one input: gives the last layer's h_t, and the new state."""
+    def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Advances by one input [batch, input]: gives the last layer's h_t [batch, hidden], and the new state."""
         self._check_step(x_t, state)
         finals = []
         with torch.autocast(device_type=x_t.device.type, enabled=False):
