@@ -1,4 +1,5 @@
 import copy
+import itertools
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def test_chunks_of_any_sizes_agree(cuts, spec):
     whole, end = rnn(x)
     bounds = [0, *sorted(cuts), T]
     state, pieces = None, []
-    for begin, stop in zip(bounds, bounds[1:], strict=False):
+    for begin, stop in itertools.pairwise(bounds):
         piece, state = rnn(x[:, begin:stop], state)
         pieces.append(piece)
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole)

@@ -1,0 +1,38 @@
+"""Examples run as they stand, and the README's commands are commands."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(script):
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_readme_shows_what_the_demo_prints():
+    done = subprocess.run(
+        [sys.executable, "-c", "from statewise.cli import main; main()", "demo"], capture_output=True, text=True
+    )
+    readme = (ROOT / "README.md").read_text()
+    for line in done.stdout.splitlines()[:-1]:
+        assert line in readme
+
+
+def test_readme_commands_name_real_machines():
+    from statewise.machines import machine
+
+    commands = re.findall(r"^\s+\$ (statewise machine .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands
+    for command in commands:
+        expression = shlex.split(command)[2]
+        if not expression.endswith(".dot"):
+            machine(expression)
