@@ -15,7 +15,7 @@ class Block(LinearTransition):
     """A(x) = diag(A_1(x), ..., A_B(x)) with blocks of b x b, each bilinear: A_n(x) = sum_k W[n, :, :, k] x[k].
 
     Parameters: b^2 D B with B = H / b. A block can hold a machine of b states; b = H is the full transition.
-    Initialisation: W ~ N(0, 1 / (b E|x|^2)), so that each block keeps the expected square norm of its part of h.
+    Initialisation: W ~ N(0, 1 / (b E‖x‖²)), so that each block keeps the expected square norm of its part of h.
     """
 
     commutes = False

@@ -15,7 +15,7 @@ class CP(LinearTransition):
     """A(x) = W1 diag(Wx^T x) W2^T: the full tensor as a sum of R rank-one terms (canonical polyadic form).
 
     Parameters: R (2H + D). It approaches the full transition as R grows, and is one for R = H^2. Initialisation:
-    W2 ~ N(0, 1/H) makes each of the R projections of h as large as an entry of h; Wx ~ N(0, 1/E|x|^2) gives gates of
+    W2 ~ N(0, 1/H) makes each of the R projections of h as large as an entry of h; Wx ~ N(0, 1/E‖x‖²) gives gates of
     variance 1; W1 ~ N(0, 1/R) sums R such terms back to the scale of h.
 
     A product of two such matrices has rank-one terms of all pairs, so the level is not closed under products.

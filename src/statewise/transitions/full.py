@@ -13,8 +13,8 @@ from statewise.transitions.transition import Init, LinearTransition, check_sizes
 class Full(LinearTransition):
     """A(x)[i, j] = sum_k W[i, j, k] x[k] with free W: tracks any finite-state machine.
 
-    Parameters: H^2 D. Initialisation: W[i, j, k] ~ N(0, 1 / (H E|x|^2)); then each entry of A(x) has variance 1/H, and
-    E |A(x) h|^2 = |h|^2.
+    Parameters: H^2 D. Initialisation: W[i, j, k] ~ N(0, 1 / (H E‖x‖²)); then each entry of A(x) has variance 1/H, and
+    E ‖A(x) h‖² = ‖h‖².
 
     Ebrahimi & Memisevic (2025), eq. for h_t; one-hot states with A(sigma) the transition matrix prove the claim.
     """

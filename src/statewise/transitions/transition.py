@@ -100,9 +100,9 @@ def check_sizes(level: str, **sizes: int) -> None:
 
 
 def input_power(init: str, input_size: int) -> float:
-    """Gives E |x|^2 for the kind of input that an initialisation is balanced for.
+    """Gives E ‖x‖² for the kind of input that an initialisation is balanced for.
 
-    "features" are inputs whose entries have mean square 1, so E |x|^2 = D; "tokens" are one-hot, so |x|^2 = 1.
+    "features" are inputs whose entries have mean square 1, so E ‖x‖² = D; "tokens" are one-hot, so ‖x‖² = 1.
     """
     if init not in INITS:
         raise unknown_name("initialisation", init, INITS)
