@@ -7,9 +7,8 @@ def main() -> None:
     for expression in ["modular_addition(5)", "symmetric(4)", 'regex("(ab)*")', "modular_arithmetic(5)"]:
         m = machine(expression)
         algebra = analyse(m)
-        print(
-            f"{m.name:24} {m.states:3} states, monoid of {algebra.monoid}, group {algebra.group}, solvable {algebra.solvable}"
-        )
+        facts = f"group {algebra.group}, solvable {algebra.solvable}"
+        print(f"{m.name:24} {m.states:3} states, monoid of {algebra.monoid}, {facts}")
 
     four, seven = machine("tomita(4)"), machine("tomita(7)")
     word = distinguish(four, seven)

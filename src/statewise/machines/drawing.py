@@ -30,7 +30,7 @@ def to_drawing(machine: Machine) -> str:
         'bgcolor="transparent"; rankdir=LR; nodesep=0.35; ranksep=0.55; pad=0.2;',
         'node [fontname="Helvetica", fontsize=12, shape=circle, style=filled, fillcolor="#eef3f8", color="#33506b"];',
         'edge [fontname="Helvetica", fontsize=11, color="#5b6f82", fontcolor="#1f2d3a", arrowsize=0.7];',
-        'start [shape=point, width=0.1, color="#33506b"];',
+        'start [shape=point, width=0.1, color="#33506b", fillcolor="#33506b"];',
         f"start -> {machine.start};",
     ]
     for q, name in enumerate(machine.state_names):
