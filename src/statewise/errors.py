@@ -57,6 +57,14 @@ class InputError(StatewiseError):
     """A tensor of the wrong shape or kind handed to a layer."""
 
 
+class TaskError(StatewiseError):
+    """Lengths, samples or a machine that do not make a task."""
+
+
+class RunError(StatewiseError):
+    """A run directory, a checkpoint or options of a run that cannot be used."""
+
+
 class ToolMissingError(StatewiseError):
     """A program outside Python that is not installed."""
 

@@ -14,7 +14,7 @@ from statewise.transitions.diagonal import Diagonal
 from statewise.transitions.full import Full
 from statewise.transitions.positive import Positive
 from statewise.transitions.rotation import Rotation
-from statewise.transitions.transition import LinearTransition, Transition
+from statewise.transitions.transition import Init, LinearTransition, Transition
 
 # from the highest level to the lowest
 LEVELS: dict[str, type[LinearTransition]] = {
@@ -33,11 +33,12 @@ def transition(
     hidden_size: int,
     additive: str = "none",
     generator: torch.Generator | None = None,
+    init: Init = "features",
 ) -> Transition:
     """Builds a transition from its name: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`.
 
     Every level takes two options in its name, as in `diagonal(init=tokens, frozen=true)`: `init` says what the initial
-    scale is balanced for, "features" (entries of mean square 1, the default) or one-hot "tokens"; `frozen` keeps the
+    scale is balanced for, "features" (entries of mean square 1) or one-hot "tokens"; `frozen` keeps the
     weights as they were drawn, without gradient.
 
     Args:
@@ -46,6 +47,7 @@ def transition(
         hidden_size: H.
         additive: "none", or a "constant" or "input"-dependent term around it.
         generator: where the initial weights are drawn from; None is torch's global one.
+        init: the `init` where the name gives none.
     """
     parsed = parse(spec)
     if isinstance(parsed, Product):
@@ -54,7 +56,7 @@ def transition(
         raise unknown_name("transition", parsed.name, LEVELS)
     if additive not in get_args(Terms):
         raise unknown_name("additive term", additive, get_args(Terms))
-    options = dict(parsed.kwargs)
+    options = {"init": init} | dict(parsed.kwargs)
     frozen = options.pop("frozen", False)
     if not isinstance(frozen, bool):
         raise ExpressionError(f"{parsed.name} needs true or false for frozen, got {shorten(frozen)}; correct it")

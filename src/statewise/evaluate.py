@@ -1,0 +1,79 @@
+"""Accuracy and chance-normalised score per length."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from statewise.task import Task
+
+# how many tokens are handed to a model at once: words in parallel times symbols
+_CHUNK_TOKENS = 65_536
+
+
+class Model(Protocol):
+    """What every model offers: logits of whole words, and a state that advances."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+
+    def init_state(self, batch: int) -> Any: ...
+
+    def advance(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often a model is right at the end of words of one length.
+
+    Args:
+        length: symbols per word.
+        count: how many words were tried.
+        correct: how many were answered rightly.
+        classes: how many answers there are, so that guessing is right 1/m of the time.
+        majority: the share of the most frequent right answer among these words.
+    """
+
+    length: int
+    count: int
+    correct: int
+    classes: int
+    majority: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers."""
+        return self.correct / self.count
+
+    @property
+    def score(self) -> float:
+        """(accuracy - 1/m) / (1 - 1/m): 0 is guessing, 1 is perfect."""
+        return (self.accuracy - 1 / self.classes) / (1 - 1 / self.classes)
+
+    @property
+    def score_majority(self) -> float:
+        """The same against always giving the most frequent answer; 1 is perfect."""
+        return (self.accuracy - self.majority) / (1 - self.majority) if self.majority < 1 else float(self.accuracy == 1)
+
+
+def evaluate(model: Model, task: Task, lengths: Iterable[int], count: int, seed: int) -> list[Score]:
+    """Tries a model on `count` words of each length, answered at their end.
+
+    Words are handed over in chunks of time, so that memory does not grow with length.
+    """
+    return [_evaluate_one(model, task, length, count, seed) for length in lengths]
+
+
+def _evaluate_one(model: Model, task: Task, length: int, count: int, seed: int) -> Score:
+    batch = task.test(seed, length, count)
+    tokens = torch.from_numpy(batch.words)
+    finals = torch.from_numpy(batch.finals)
+    chunk = max(1, _CHUNK_TOKENS // count)
+    with torch.no_grad():
+        state = model.init_state(count)
+        for begin in range(0, length, chunk):
+            logits, state = model.advance(tokens[:, begin : begin + chunk], state)
+    right = int((logits.argmax(dim=-1) == finals).sum())
+    majority = int(torch.bincount(finals).max()) / count
+    return Score(length, count, right, task.classes, majority)

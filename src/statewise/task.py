@@ -1,0 +1,210 @@
+"""A task: a machine, how long words are, what is asked for, and where words come from.
+
+Batches are a pure function of (seed, position): batch 1,000 is the same whether or not 999 came before it, in any
+process, and no global randomness is touched.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from statewise.errors import TaskError
+from statewise.machines import Machine
+
+Supervision = Literal["final", "aligned"]
+# outputs of this name mark words that are not part of a task, such as 1 1 + in arithmetic
+ERROR = "error"
+# draws without a new word before a set is called exhausted
+_PATIENCE = 200
+_MAX_LENGTH = 10_000_000
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long words are: uniform from `shortest` to `longest`; fixed if they are equal.
+
+    With `growth`, short words come first: over the first `growth` batches the longest length rises evenly from
+    `shortest` to `longest`.
+    """
+
+    shortest: int = 2
+    longest: int = 10
+    growth: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shortest <= self.longest <= _MAX_LENGTH:
+            raise TaskError(
+                f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; reverse them"
+            )
+        if self.growth < 0:
+            raise TaskError(f"growth is {self.growth}; expected 0 or a number of batches; correct it")
+
+    def draw(self, generator: np.random.Generator, count: int, position: int = 0) -> Int[np.ndarray, " count"]:
+        """Draws lengths for one batch."""
+        longest = self.longest
+        if position < self.growth:
+            longest = self.shortest + (self.longest - self.shortest) * position // self.growth
+        return generator.integers(self.shortest, longest + 1, size=count)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Words padded with symbol 0 to one length, how long each is, and the output class after each symbol."""
+
+    words: Int[np.ndarray, "batch time"]
+    lengths: Int[np.ndarray, " batch"]
+    outputs: Int[np.ndarray, "batch time"]
+
+    @property
+    def finals(self) -> Int[np.ndarray, " batch"]:
+        """The output class at the end of each word."""
+        return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
+
+
+def stream(seed: int, *names: object) -> np.random.Generator:
+    """Gives a generator of its own to each (seed, names): streams of different names never meet."""
+    text = repr((seed, *names)).encode()
+    key = np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Words of a machine and what it answers.
+
+    For example `Task(machine("parity"))` asks, for words of 2 to 10 symbols, whether the ones are odd in number.
+
+    Args:
+        machine: gives the answers. Words never lead to an output named "error".
+        lengths: how long words are.
+        supervision: whether the answer is asked for at the end only, or after each symbol.
+        samples: None draws fresh words for ever; a number fixes so many different words, used over and over.
+        validation: how many further words, none of them a training word, are set aside (with `samples` only).
+    """
+
+    machine: Machine
+    lengths: Lengths = field(default_factory=Lengths)
+    supervision: Supervision = "final"
+    samples: int | None = None
+    validation: int = 0
+
+    def __post_init__(self) -> None:
+        if len(set(self.machine.outputs.tolist())) < 2:
+            raise TaskError(f"{self.machine!r} gives one output only; expected a machine with something to tell apart")
+        if self.samples is not None and (self.samples < 1 or self.validation < 0):
+            raise TaskError(f"samples is {self.samples} and validation {self.validation}; expected at least 1 and 0")
+        if self.samples is None and self.validation:
+            raise TaskError("validation words are set aside from a fixed set only; give samples too")
+        if not self._legal.any(axis=1)[self.machine.start]:
+            raise TaskError(f"no word of {self.machine!r} stays clear of the output {ERROR!r}; use another machine")
+
+    @property
+    def classes(self) -> int:
+        """How many outputs occur in the task; the error class does not."""
+        return len({name for name in self._shown if name != ERROR})
+
+    @cached_property
+    def _shown(self) -> set[str]:
+        return {self.machine.output_names[c] for c in self.machine.outputs}
+
+    @cached_property
+    def _legal(self) -> Bool[np.ndarray, "state symbol"]:
+        if ERROR not in self.machine.output_names:
+            return np.ones(self.machine.delta.shape, dtype=bool)
+        return self.machine.outputs[self.machine.delta] != self.machine.output_names.index(ERROR)
+
+    def batch(self, seed: int, position: int, size: int = 64) -> Batch:
+        """Gives batch number `position` of the training words."""
+        if self.samples is None:
+            generator = stream(seed, "train", position)
+            return self.draw(generator, self.lengths.draw(generator, size, position))
+        words, lengths = self._fixed(seed)
+        first = position * size
+        rows = np.array(
+            [self._shuffled(seed, (first + i) // self.samples)[(first + i) % self.samples] for i in range(size)]
+        )
+        return self._answered(words[rows], lengths[rows])
+
+    def held_out(self, seed: int) -> Batch:
+        """Gives the words set aside for validation."""
+        if self.samples is None or not self.validation:
+            raise TaskError("this task sets no validation words aside; give samples and validation")
+        words, lengths = self._fixed(seed)
+        return self._answered(words[self.samples :], lengths[self.samples :])
+
+    def test(self, seed: int, length: int, count: int) -> Batch:
+        """Gives test words of one length, drawn apart from all training words' stream."""
+        if not 1 <= length <= _MAX_LENGTH:
+            raise TaskError(f"the test length is {length}; expected 1 to {_MAX_LENGTH:,}; correct it")
+        return self.draw(stream(seed, "test", length, count), np.full(count, length))
+
+    def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
+        """Draws words uniformly among those that stay clear of the error output."""
+        longest = int(lengths.max()) if len(lengths) else 0
+        if self._legal.all():
+            words = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))
+        else:
+            words = self._walk(generator, len(lengths), longest)
+        words[np.arange(longest) >= lengths[:, None]] = 0
+        return self._answered(words, lengths)
+
+    def _walk(self, generator: np.random.Generator, count: int, longest: int) -> Int[np.ndarray, "batch time"]:
+        """Chooses each symbol uniformly among those that may follow."""
+        choices = np.argsort(~self._legal, axis=1, kind="stable")
+        open_choices = self._legal.sum(axis=1)
+        state = np.full(count, self.machine.start)
+        words = np.empty((count, longest), dtype=np.int64)
+        for t in range(longest):
+            pick = (generator.random(count) * open_choices[state]).astype(np.int64)
+            words[:, t] = choices[state, pick]
+            state = self.machine.delta[state, words[:, t]]
+        return words
+
+    def _answered(self, words: Int[np.ndarray, "batch time"], lengths: Int[np.ndarray, " batch"]) -> Batch:
+        return Batch(words, lengths, self.machine.outputs[self.machine.track(words)])
+
+    def _fixed(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draws the fixed set: different words, the first `samples` for training."""
+        if seed not in self._sets:
+            assert self.samples is not None
+            wanted = self.samples + self.validation
+            generator = stream(seed, "fixed", wanted)
+            found: dict[tuple[int, bytes], np.ndarray] = {}
+            barren = 0
+            while len(found) < wanted:
+                before = len(found)
+                drawn = self.draw(generator, self.lengths.draw(generator, max(1024, wanted)))
+                for word, length in zip(drawn.words, drawn.lengths.tolist(), strict=True):
+                    if len(found) < wanted:
+                        found.setdefault((length, word[:length].tobytes()), word[:length])
+                barren = 0 if len(found) > before else barren + 1
+                if barren > _PATIENCE:
+                    raise TaskError(
+                        f"there are only about {len(found)} different words of these lengths, {wanted} are asked for; "
+                        "ask for fewer, or longer words"
+                    )
+            words = np.zeros((wanted, self.lengths.longest), dtype=np.int64)
+            for row, word in enumerate(found.values()):
+                words[row, : len(word)] = word
+            self._sets[seed] = words, np.array([length for length, _ in found])
+        return self._sets[seed]
+
+    def _shuffled(self, seed: int, epoch: int) -> Int[np.ndarray, " samples"]:
+        if (seed, epoch) not in self._orders:
+            if len(self._orders) > 4:
+                self._orders.clear()
+            assert self.samples is not None
+            self._orders[seed, epoch] = stream(seed, "epoch", epoch).permutation(self.samples)
+        return self._orders[seed, epoch]
+
+    @cached_property
+    def _sets(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    @cached_property
+    def _orders(self) -> dict[tuple[int, int], np.ndarray]:
+        return {}

@@ -1,0 +1,94 @@
+"""StateTracker: tokens in, a bilinear recurrence, a linear readout of the machine's outputs."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from statewise.errors import TransitionError
+from statewise.recurrence.tokens import last_of_tokens, unroll_tokens
+from statewise.transitions import transition as build_transition
+
+Readout = Literal["plain", "normalised"]
+
+
+class StateTracker(nn.Module):
+    """Logits U h_t, or U h_t / |h_t|, of h_t = A(x_t) h_{t-1}, where x_t stands for token t.
+
+    Without an additive term the two readouts have the same argmax, but not the same gradient: a plain readout can
+    grow confident by growing h, and stops learning; a normalised one can only grow right.
+
+    Args:
+        symbols: how many tokens there are.
+        classes: how many outputs are told apart.
+        hidden_size: H.
+        transition: a level by name, as for BilinearRNN.
+        additive: an additive term in the update.
+        embedding: 0 for one-hot tokens, or the size of a trained embedding.
+        readout: whether the hidden state is divided by its norm before the readout.
+        generator: where the initial weights are drawn from.
+    """
+
+    # a state of any scale means the same to the readout
+    scale_free = True
+
+    def __init__(
+        self,
+        symbols: int,
+        classes: int,
+        hidden_size: int,
+        transition: str = "full",
+        additive: str = "none",
+        embedding: int = 0,
+        readout: Readout = "normalised",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if symbols < 1 or classes < 1 or embedding < 0:
+            raise TransitionError(
+                f"a tracker of {symbols} symbols, {classes} classes and embedding {embedding} cannot be built; "
+                "expected at least 1, 1 and 0"
+            )
+        self.readout_kind = readout
+        init = "features" if embedding else "tokens"
+        self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
+        table = torch.randn(symbols, embedding, generator=generator) if embedding else torch.eye(symbols)
+        self.embeddings = nn.Parameter(table, requires_grad=bool(embedding))
+        self.initial_state = nn.Parameter(torch.ones(hidden_size))
+        if not any(parameter.requires_grad for parameter in self.transition.parameters()):
+            self.initial_state.requires_grad_(False)
+        self.readout = nn.Parameter(torch.randn(classes, hidden_size, generator=generator) * hidden_size**-0.5)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, "batch time classes"]:
+        """Gives logits after each token; past a word's length, those at its end."""
+        h0 = self.initial_state.expand(tokens.shape[0], -1)
+        inside = None
+        if lengths is not None:
+            inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
+        return self._logits(unroll_tokens(self.transition, self.embeddings, tokens, h0, inside))
+
+    def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
+        """Gives the state before the first token: a hidden state and the logarithm of its scale."""
+        h = self.initial_state.expand(batch, -1)
+        return h, torch.zeros(batch, dtype=torch.float64, device=h.device)
+
+    def step(
+        self, token: Int[Tensor, " batch"], state: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
+        """Advances by one token with a state of norm 1."""
+        return self.advance(token.unsqueeze(1), state)
+
+    def advance(
+        self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
+        """Advances by several tokens, normalised at every step; gives the logits after the last."""
+        h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state)
+        return h @ self.readout.T, (h, log_norm)
+
+    def _logits(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
+        if self.readout_kind == "normalised":
+            h = torch.nn.functional.normalize(h, dim=-1, eps=1e-30)
+        return h @ self.readout.T
