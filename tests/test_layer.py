@@ -235,6 +235,16 @@ def test_normalised_runs_rescale_the_plain_ones(stack):
     torch.testing.assert_close(log_along.transpose(0, 1), log_norm)
 
 
+def test_a_norm_between_layers_makes_scale_meaningless():
+    rnn = BilinearRNN(2, 2, "diagonal", num_layers=2, norm=True, dtype=torch.float64)
+    x = torch.ones(1, 60, 2, dtype=torch.float64)
+    with torch.no_grad():
+        rnn.layers[0].weight.fill_(0.25)
+        plain, _ = rnn(x)
+        (unit, log_norm), _ = rnn.normalised(x)
+    torch.testing.assert_close(unit * log_norm.exp().unsqueeze(-1), plain, rtol=1e-9, atol=0)
+
+
 def test_dropout_acts_between_layers_in_training_only():
     rnn, x = build(num_layers=2, dropout=0.5), draw(B, T, D)
     assert not torch.equal(rnn(x)[0], rnn(x)[0])
@@ -270,13 +280,17 @@ BAD_LAYERS = [
     ({"dropout": 1.0}, "dropout is 1.0"),
     ({"dropout": -0.1}, "dropout is -0.1"),
     ({"dtype": torch.int64}, "floating type"),
+    ({"dtype": "float32"}, "floating type"),
+    ({"transition": 2}, "num_layers and other options by keyword"),
+    ({"additive": None}, "got None"),
+    ({"dropout": "a"}, "dropout is 'a'"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_LAYERS)
 def test_bad_layers_get_one_clear_sentence(arguments, message):
     with pytest.raises(StatewiseError, match=message) as caught:
-        BilinearRNN(**({"input_size": D, "hidden_size": H} | arguments))
+        _unchecked(BilinearRNN.__new__(BilinearRNN), "__init__")(**({"input_size": D, "hidden_size": H} | arguments))
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, TransitionError | ValueError)
 
@@ -305,11 +319,30 @@ def test_bad_inputs_get_one_clear_sentence(shapes, options, message):
 
 def test_other_mistakes_at_the_layers_door():
     rnn = build()
-    with pytest.raises(InputError, match=r"weights of torch.float64, got inputs of torch.float32"):
+    with pytest.raises(InputError, match=r"weights are of torch.float64, got a tensor of torch.float32"):
         rnn(torch.zeros(B, T, D))
+    for state in [(rnn.init_state(B), rnn.init_state(B)), [3, 5, 1]]:
+        with pytest.raises(InputError, match="one state, a tensor"):
+            _unchecked(rnn)(draw(B, T, D), state)
+    with pytest.raises(InputError, match="padded"):
+        _unchecked(rnn, "normalised")(pack_sequence([draw(3, D)]))
+    with pytest.raises(InputError, match="lengths must be"):
+        _unchecked(rnn)(draw(B, T, D), None, [None, 3, 1])
+    with pytest.raises(InputError, match="0 or more"):
+        rnn.init_state(-1)
+    with pytest.raises(InputError, match=r"float64, got a tensor of torch.float32"):
+        rnn.step(draw(B, D, dtype=torch.float32), rnn.init_state(B))
     with pytest.raises(InputError, match="carries its lengths"):
         rnn(pack_sequence([draw(3, D)]), lengths=[3])
     with pytest.raises(InputError, match=r"\[batch, 5\]"):
         rnn.step(draw(B, D + 1), rnn.init_state(B))
     with pytest.raises(InputError, match="use init_state"):
         rnn.step(draw(B, D), rnn.init_state(B + 1))
+
+
+def _unchecked(rnn, method="forward"):
+    """The method without the type checks that stand before it only while tests run."""
+    function = getattr(type(rnn), method)
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return lambda *arguments, **options: function(rnn, *arguments, **options)

@@ -14,13 +14,19 @@ _CHUNK_TOKENS = 65_536
 
 
 class Model(Protocol):
-    """What every model offers: logits of whole words, and a state that advances."""
+    """What evaluation asks of a model: a state that advances."""
 
-    def __call__(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def init_state(self, batch: int) -> Any:
+        """Gives the state before the first token."""
+        ...
 
-    def init_state(self, batch: int) -> Any: ...
+    def advance(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Advances by several tokens; gives the logits after the last."""
+        ...
 
-    def advance(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+    def words_at_once(self, length: int) -> int:
+        """Gives how many words of a length fit into memory together."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,17 @@ def _evaluate_one(model: Model, task: Task, length: int, count: int, seed: int) 
     batch = task.test(seed, length, count)
     tokens = torch.from_numpy(batch.words)
     finals = torch.from_numpy(batch.finals)
-    chunk = max(1, _CHUNK_TOKENS // count)
-    with torch.no_grad():
-        state = model.init_state(count)
-        for begin in range(0, length, chunk):
-            logits, state = model.advance(tokens[:, begin : begin + chunk], state)
-    right = int((logits.argmax(dim=-1) == finals).sum())
+    answers = torch.cat([_answers(model, words) for words in tokens.split(model.words_at_once(length))])
+    right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / count
     return Score(length, count, right, task.classes, majority)
+
+
+def _answers(model: Model, words: Tensor) -> Tensor:
+    state = model.init_state(len(words))
+    answers = words.new_zeros(0)
+    with torch.no_grad():
+        for piece in words.split(max(1, _CHUNK_TOKENS // len(words)), dim=1):
+            logits, state = model.advance(piece, state)
+            answers = logits.argmax(dim=-1)
+    return answers

@@ -62,7 +62,8 @@ def _write(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str) and not (re.fullmatch(r"[A-Za-z_]\w*", value) and value not in ("true", "false")):
-        return '"' + value.replace('"', '\\"') + '"'
+        mark = "'" if '"' in value and "'" not in value else '"'
+        return mark + value.replace(mark, "\\" + mark) + mark
     return str(value)
 
 

@@ -1,7 +1,7 @@
 """BilinearRNN: a recurrent layer with nn.LSTM's conventions and a state transition bilinear in input and state."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +16,7 @@ from statewise.transitions import transition as build_transition
 Inputs = Float[Tensor, "batch time input"]
 Outputs = Float[Tensor, "batch time hidden"]
 State = Float[Tensor, "layers batch hidden"]
-Normalised = tuple[tuple[Outputs, Float[Tensor, "batch time"]], tuple[State, Float[Tensor, "layers batch"]]]
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class BilinearRNN(nn.Module):
@@ -60,11 +60,17 @@ class BilinearRNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(transition, str) or not isinstance(additive, str):
+            wrong = additive if isinstance(transition, str) else transition
+            raise TransitionError(
+                f'transition and additive are names such as "block(2)" and "none", got {wrong!r}; '
+                "give num_layers and other options by keyword"
+            )
         if isinstance(num_layers, bool) or not isinstance(num_layers, int) or num_layers < 1:
             raise TransitionError(f"num_layers is {num_layers!r}; expected a whole number of at least 1; correct it")
-        if not 0 <= dropout < 1:
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
             raise TransitionError(f"dropout is {dropout!r}; expected a share from 0 below 1; correct it")
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise TransitionError(f"dtype is {dtype}; expected a floating type such as torch.float32; correct it")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.transition, self.additive = transition, additive
@@ -81,7 +87,11 @@ class BilinearRNN(nn.Module):
 
     def extra_repr(self) -> str:
         """Shows the arguments."""
-        return f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, num_layers={self.num_layers}"
+        stack = f", num_layers={self.num_layers}, residual={self.residual}, dropout={self.dropout}"
+        return (
+            f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, additive={self.additive!r}, "
+            f"batch_first={self.batch_first}" + (stack if self.num_layers > 1 else "")
+        )
 
     @property
     def transitions(self) -> list[Transition]:
@@ -90,7 +100,9 @@ class BilinearRNN(nn.Module):
 
     def init_state(self, batch: int) -> State:
         """Gives the state before the first input, the same for each row; gradients reach its parameter."""
-        return self.initial_state.unsqueeze(1).expand(-1, batch, -1)
+        if batch < 0:
+            raise InputError(f"init_state got a batch of {batch}; expected 0 or more; correct it")
+        return self.initial_state.unsqueeze(1).repeat(1, batch, 1)
 
     def forward(
         self,
@@ -123,7 +135,7 @@ class BilinearRNN(nn.Module):
         with torch.autocast(device_type=x_t.device.type, enabled=False):
             value = x_t.to(self.initial_state.dtype)
             for layer, transition in enumerate(self.transitions):
-                h = transition.act(transition.coefficients(value), state[layer])
+                h = transition.act(transition.coefficients(value), state[layer].to(value.dtype))
                 finals.append(h)
                 value = self._between(layer, value, h)
         return value, torch.stack(finals)
@@ -139,6 +151,8 @@ class BilinearRNN(nn.Module):
         Returns:
             (h_t of norm 1, log-norms) of the last layer for every t, and (last states, log-norms) of all layers.
         """
+        if isinstance(x, PackedSequence):
+            raise InputError("a normalised run takes padded inputs; unpack them, and give their lengths")
         if self.num_layers > 1 and not isinstance(self.norms[0], nn.RMSNorm):
             raise InputError("a normalised run of several layers needs norm=True between them; build the layer with it")
         batched, state, valid = self._arrange(x, h0, lengths)
@@ -158,14 +172,22 @@ class BilinearRNN(nn.Module):
         """Makes the next layer's input of this layer's output; the last layer's output stays as it is."""
         if layer == self.num_layers - 1:
             return left
-        value = nn.functional.dropout(self.norms[layer](left), self.dropout, self.training)
+        norm = self.norms[layer]
+        if isinstance(norm, nn.RMSNorm):
+            # a state of any scale, however small, then means the same: the norm's epsilon would tell them apart
+            largest = left.detach().abs().amax(dim=-1, keepdim=True)
+            left = left / torch.where(largest > 0, largest, 1.0)
+        value = nn.functional.dropout(norm(left), self.dropout, self.training)
         return value + entered if self.residual and entered.shape[-1] == value.shape[-1] else value
 
-    def _arrange(
-        self, x: Tensor, h0: Tensor | None, lengths: Tensor | Sequence[int] | None
-    ) -> tuple[Inputs, State, Int[Tensor, " batch"] | None]:
+    def _arrange(self, x: Tensor, h0: Any, lengths: Any) -> tuple[Inputs, State, Int[Tensor, " batch"] | None]:
         """Checks the arguments, and gives them as [batch, time, input], [layers, batch, hidden] and a tensor."""
         where = f"BilinearRNN({self.input_size}, {self.hidden_size})"
+        if h0 is not None and not isinstance(h0, Tensor):
+            raise InputError(
+                f"{where} has one state, a tensor, got {type(h0).__name__} for h0; "
+                "give the hidden state alone, and lengths by keyword"
+            )
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             layout = "[batch, time, input]" if self.batch_first else "[time, batch, input]"
             raise InputError(
@@ -173,8 +195,7 @@ class BilinearRNN(nn.Module):
                 "transpose them, or build the layer for this size"
             )
         dtype = self.initial_state.dtype
-        if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
-            raise InputError(f"{where} has weights of {dtype}, got inputs of {x.dtype}; convert one to the other")
+        self._check_dtype(x)
         one = x.ndim == 2
         batched = x.unsqueeze(0) if one else (x if self.batch_first else x.transpose(0, 1))
         state = self.init_state(batched.shape[0]) if h0 is None else (h0.unsqueeze(1) if one else h0)
@@ -184,13 +205,18 @@ class BilinearRNN(nn.Module):
             raise InputError(f"{where} needs a state h0 of shape {wanted}, got {tuple(h0.shape)}; reshape it")  # pyright: ignore[reportOptionalMemberAccess]
         return batched.to(dtype), state.to(dtype), self._check_lengths(lengths, batched)
 
-    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, x: Inputs) -> Int[Tensor, " batch"] | None:
+    def _check_lengths(self, lengths: Any, x: Inputs) -> Int[Tensor, " batch"] | None:
         if lengths is None:
             return None
-        given = torch.as_tensor(lengths, device=x.device)
+        try:
+            given = torch.as_tensor(lengths, device=x.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(
+                f"lengths must be whole numbers, one per row, got {shorten(lengths)}; correct them"
+            ) from None
         if given.numel() == 0:
             given = given.long()
-        if tuple(given.shape) != (x.shape[0],) or given.is_floating_point() or given.dtype == torch.bool:
+        if tuple(given.shape) != (x.shape[0],) or given.dtype not in _WHOLE:
             raise InputError(
                 f"lengths must be {x.shape[0]} whole numbers, one per row, got {shorten(lengths)}; correct them"
             )
@@ -226,7 +252,15 @@ class BilinearRNN(nn.Module):
         data = rows.transpose(0, 1)[inside.to(rows.device)]
         return PackedSequence(data, packed.batch_sizes, order, packed.unsorted_indices), state
 
+    def _check_dtype(self, x: Tensor) -> None:
+        dtype = self.initial_state.dtype
+        autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
+        if x.dtype != dtype and not autocast:
+            raise InputError(f"the weights are of {dtype}, got a tensor of {x.dtype}; convert one to the other")
+
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
+        self._check_dtype(x_t)
+        self._check_dtype(state)
         if x_t.ndim != 2 or x_t.shape[-1] != self.input_size:
             raise InputError(
                 f"step needs inputs [batch, {self.input_size}], got shape {tuple(x_t.shape)}; reshape them"

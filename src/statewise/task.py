@@ -38,7 +38,7 @@ class Lengths:
     def __post_init__(self) -> None:
         if not 1 <= self.shortest <= self.longest <= _MAX_LENGTH:
             raise TaskError(
-                f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; reverse them"
+                f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; swap them"
             )
         if self.growth < 0:
             raise TaskError(f"growth is {self.growth}; expected 0 or a number of batches; correct it")
@@ -99,7 +99,7 @@ class Task:
             raise TaskError(f"samples is {self.samples} and validation {self.validation}; expected at least 1 and 0")
         if self.samples is None and self.validation:
             raise TaskError("validation words are set aside from a fixed set only; give samples too")
-        if not self._legal.any(axis=1)[self.machine.start]:
+        if not self._legal[self.machine.start].any():
             raise TaskError(f"no word of {self.machine!r} stays clear of the output {ERROR!r}; use another machine")
 
     @property

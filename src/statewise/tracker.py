@@ -30,9 +30,6 @@ class StateTracker(nn.Module):
         generator: where the initial weights are drawn from.
     """
 
-    # a state of any scale means the same to the readout
-    scale_free = True
-
     def __init__(
         self,
         symbols: int,
@@ -60,15 +57,13 @@ class StateTracker(nn.Module):
             self.initial_state.requires_grad_(False)
         self.readout = nn.Parameter(torch.randn(classes, hidden_size, generator=generator) * hidden_size**-0.5)
 
-    def forward(
-        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"] | None = None
-    ) -> Float[Tensor, "batch time classes"]:
-        """Gives logits after each token; past a word's length, those at its end."""
+    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
+        """Gives logits after each token."""
         h0 = self.initial_state.expand(tokens.shape[0], -1)
-        inside = None
-        if lengths is not None:
-            inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
-        return self._logits(unroll_tokens(self.transition, self.embeddings, tokens, h0, inside))
+        h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
+        if self.readout_kind == "normalised":
+            h = torch.nn.functional.normalize(h, dim=-1, eps=1e-30)
+        return h @ self.readout.T
 
     def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
         """Gives the state before the first token: a hidden state and the logarithm of its scale."""
@@ -88,7 +83,6 @@ class StateTracker(nn.Module):
         h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state)
         return h @ self.readout.T, (h, log_norm)
 
-    def _logits(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
-        if self.readout_kind == "normalised":
-            h = torch.nn.functional.normalize(h, dim=-1, eps=1e-30)
-        return h @ self.readout.T
+    def words_at_once(self, length: int) -> int:
+        """Gives how many words of a length fit into memory together; states do not grow with it."""
+        return 1 << 20

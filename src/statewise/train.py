@@ -99,7 +99,7 @@ class Training:
 
     def _one_step(self) -> float:
         batch = self.task.batch(self.seed, self.step, self.optimisation.batch)
-        logits = self.model(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths))
+        logits = self.model(torch.from_numpy(batch.words))
         loss = objective(logits, batch, self.task.supervision)
         value = loss.item()
         if not math.isfinite(value):
@@ -131,8 +131,8 @@ class Training:
 def objective(logits: Tensor, batch: Batch, supervision: str) -> Tensor:
     """Gives the cross-entropy at the end of words, or after each of their symbols."""
     if supervision == "final":
-        # past its end, a word's logits are those at its end
-        return nn.functional.cross_entropy(logits[:, -1], torch.from_numpy(batch.finals))
+        at_end = logits[torch.arange(len(batch.lengths)), torch.from_numpy(batch.lengths - 1)]
+        return nn.functional.cross_entropy(at_end, torch.from_numpy(batch.finals))
     time = torch.arange(logits.shape[1])
     inside = time < torch.from_numpy(batch.lengths).unsqueeze(1)
     return nn.functional.cross_entropy(logits[inside], torch.from_numpy(batch.outputs)[inside])

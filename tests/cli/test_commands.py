@@ -38,6 +38,7 @@ def test_machine_prints_one_json_object():
         ("tomita(5)", "diagonal"),
         ("modular_addition(5)", "rotation"),
         ("cyclic(4)*cyclic(6)", "rotation"),
+        ('cyclic(3)*regex("a*", alphabet="ab")', "block(2)"),
         ("flip_flop", "full"),
         ("dihedral(3)", "full"),
     ],
@@ -63,6 +64,11 @@ def test_machine_writes_files_and_pictures(tmp_path):
     assert ET.parse(svg).getroot().tag.endswith("svg")
 
 
+def test_terminals_without_unicode_are_served():
+    done = statewise("machine", "cyclic(20)", env={"PYTHONIOENCODING": "ascii", "PATH": ""})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_pictures_without_graphviz_get_a_clear_word(tmp_path):
     done = statewise("machine", "parity", "--svg", str(tmp_path / "m.svg"), env={"PATH": ""})
     assert done.returncode == 1
@@ -79,6 +85,7 @@ BAD_CALLS = [
     (["machine", "parity", "--out", "x.txt"], ".json, .dot or .gv"),
     (["machine", "parity", "--out", "/dev/null/x.json"], "cannot write"),
     (["machine", "symmetric(5)", "--svg", "x.svg"], "arrows"),
+    (["machine", "parity", "--svg", "x.json", "--out", "x.json"], "file of its own"),
     (["demo", "--out", "/dev/null/x"], "cannot write"),
 ]
 

@@ -184,7 +184,7 @@ def test_weights_depend_on_the_generator_alone(spec):
     [
         ("rotation", (4, 7), 'even hidden size, got 7; use 6 or 8, or model "diagonal"'),
         ("rotation", (4, 1), "got 1; use 2"),
-        ("block(3)", (4, 8), r"block\(3\) needs a hidden size that 3 divides, got 8; use 6, or block\(2\)"),
+        ("block(3)", (4, 8), r"block\(3\) needs a hidden size that 3 divides, got 8; use 6 or 9, or block\(2\)"),
         ("block(0)", (4, 8), "size of at least 1"),
         ("block", (4, 8), "needs the argument size"),
         ("cp(x)", (4, 8), "whole number"),

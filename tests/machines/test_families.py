@@ -1,12 +1,13 @@
 """Each family against a predicate written without a table."""
 
 import itertools
+import math
 import re
 
 import numpy as np
 import pytest
 
-from statewise.machines import analyse, equivalent, identical, machine
+from statewise.machines import Machine, analyse, equivalent, identical, machine
 
 
 def every_word(symbols, longest):
@@ -154,6 +155,18 @@ def test_standard_generators_reach_the_whole_group(family):
     assert few.states == everything.states == analyse(few).monoid
     for a, name in enumerate(few.alphabet):
         assert np.array_equal(few.delta[:, a], everything.delta[:, everything.alphabet.index(name)])
+
+
+def test_names_tell_variants_apart():
+    for expression in ['regex("a*", alphabet="ab")', 'permutation_group("(0 1 2)", states=points)', "regex('a\"b')"]:
+        assert identical(machine(machine(expression).name), machine(expression))
+
+
+def test_periods_pass_any_machine_word():
+    lengths = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59]
+    column = np.concatenate([sum(lengths[:i]) + np.roll(np.arange(n), -1) for i, n in enumerate(lengths)])
+    m = Machine(np.stack([column, np.roll(np.arange(sum(lengths)), -1)], axis=1))
+    assert max(analyse(m, limit=10).periods) == math.prod(lengths)
 
 
 def test_quaternions_multiply_as_hamilton_wrote():

@@ -114,6 +114,62 @@ def test_a_comma_can_be_a_symbol_of_automata_lib():
     assert sorted(from_dot(text).alphabet) == [",", "a", "b"]
 
 
+READABLE = [
+    # node defaults apply to the nodes that follow
+    ("node [shape=doublecircle]; p; q; node [shape=circle]; r; P", "pq"),
+    ('q [peripheries=2]; "node" [shape=doublecircle]; r; P', "q"),
+    ("node [shape=circle]; p [shape=doublecircle]; r; q; P", "p"),
+]
+
+
+@pytest.mark.parametrize(("body", "accepting"), READABLE)
+def test_defaults_and_quoted_keywords_are_understood(body, accepting):
+    edges = "p -> q [label=a]; q -> r [label=a]; r -> p [label=a]"
+    extra = '"node" -> p [label=a];' if '"node"' in body else ""
+    m = from_dot(f"digraph {{ i [shape=point]; {body.replace('P', edges)}; {extra} i -> p; }}")
+    shown = {name for name, c in zip(m.state_names, m.outputs, strict=True) if c == 1}
+    assert shown == set(accepting) | ({"node"} if extra else set())
+
+
+def test_texts_are_joined_and_ports_are_dropped():
+    text = 'digraph { __start0 -> p; p [label="{<f0> b|<f1> 1}"]; p -> p [label="a" + "b"]; }'
+    m = from_dot(text)
+    assert (m.state_names, m.output_names, m.alphabet) == (("b",), ("1",), ("ab",))
+
+
+def test_commas_separate_symbols_in_drawings_but_not_in_aalpys_files():
+    edges = 'q [shape=doublecircle]; q -> p [label="0, 1"]; p -> q [label="0, 1"];'
+    assert from_dot(f"digraph {{ i [shape=point]; i -> q; {edges} }}").alphabet == ("0", "1")
+    assert from_dot(f"digraph {{ __start0 -> q; {edges} }}").alphabet == ("0, 1",)
+
+
+def test_a_state_may_begin_with_start():
+    loop = "__started [shape=doublecircle]; __started -> __started [label=a];"
+    assert from_dot(f"digraph {{ i [shape=point]; i -> __started; {loop} }}").state_names == ("__started",)
+
+
+@pytest.mark.parametrize("name", ["strict", "subgraph", "node", "a\nb", "\n", "a\r", "\r\n", " a", "\\n", "a\\"])
+def test_strange_names_survive_dot(name, tmp_path):
+    m = machine("parity").replace(state_names=[name, "x"], alphabet=[name, "y"], output_names=["z", name], name=name)
+    write_machine(m, tmp_path / "m.dot")
+    again = read_machine(str(tmp_path / "m.dot"))
+    assert identical(again, m)
+    assert again.name == name
+
+
+def test_writing_follows_links_and_leaves_nothing_behind(tmp_path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    write_machine(machine("parity"), link)
+    assert link.is_symlink()
+    assert identical(read_machine(str(real)), machine("parity"))
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(MachineFileError, match="directory"):
+        write_machine(machine("parity"), tmp_path / "folder.json")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_mealy_machines_show_their_last_output():
     text = """digraph { __start0 -> a; a -> b [label="x / 1"]; a -> a [label="y/0"];
               b -> a [label="x/1"]; b -> b [label="y/1"]; }"""
@@ -199,13 +255,19 @@ BAD_DOT = [
     ("graph { a -- b }", MachineFileError, "not a DOT digraph"),
     ("digraph {", MachineFileError, "the end"),
     ('digraph { "a }', MachineFileError, "check its quotes"),
-    ("digraph { a [label= }", MachineFileError, "no value"),
-    ("digraph { a -> }", MachineFileError, "leads to no node"),
+    ("digraph { a [label= }", MachineFileError, "the value of"),
+    ("digraph { a -> }", MachineFileError, "should lead"),
     ("digraph { a -> a [label=x]; }", MachineFileError, "marks no start"),
     ("digraph { __start0 -> a; }", MachineFileError, "no outputs"),
     ("digraph { __start0 -> a; a [shape=doublecircle]; }", MachineFileError, "no labelled edges"),
     ("digraph { __start0 -> a; __start0 -> b; a -> b [label=x]; b -> a [label=x]; }", MachineFileError, "marks 2"),
     ("digraph { subgraph c { a } }", MachineFileError, "subgraph"),
+    ("digraph { a -> a [label=<b>x</b>] }", MachineFileError, "HTML-like"),
+    ("digraph { a -> a [label=a/0] }", MachineFileError, "cannot read"),
+    ("digraph { a -> a [label] }", MachineFileError, 'expected "="'),
+    ("digraph { a -- b }", MachineFileError, "undirected"),
+    ("digraph { /* a }", MachineFileError, "cannot read"),
+    ('digraph { __start0 -> a; a -> a [label="a/0\\nb/1"]; }', MachineFileError, "several lines"),
     ("digraph { } digraph { }", MachineFileError, "second graph"),
     (
         "digraph { __start0 -> a; a [shape=doublecircle]; b; a -> b [label=x]; a -> a [label=x]; b -> b [label=x]; }",

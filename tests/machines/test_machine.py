@@ -1,8 +1,11 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from statewise.errors import MachineError, TooLargeError, WordError
-from statewise.machines import Machine, direct_product, machine, shared_product
+from statewise.machines import Machine, direct_product, identical, machine, shared_product
 
 
 def test_words_run_alone_and_in_batches():
@@ -33,6 +36,18 @@ def test_machines_are_frozen_and_copy_their_table():
         m.start = 1
 
 
+def test_copies_and_pickles_are_frozen_too():
+    for again in (copy.deepcopy(machine("parity")), pickle.loads(pickle.dumps(machine("parity")))):
+        assert identical(again, machine("parity"))
+        assert not again.delta.flags.writeable
+
+
+def test_words_begin_in_a_state_that_exists():
+    for start in (-1, 2):
+        with pytest.raises(WordError, match="0 to 1"):
+            machine("parity").track([0, 1], start=start)
+
+
 def test_machines_with_other_outputs_or_symbols_differ():
     m = machine("parity")
     assert m != m.replace(outputs=[1, 0])
@@ -61,6 +76,7 @@ def test_machines_with_other_outputs_or_symbols_differ():
         ({"delta": [[0, 0]], "alphabet": ["a", "a"]}, '"a" twice'),
         ({"delta": [[0, 0]], "alphabet": ["a"]}, "alphabet has 1 names; expected 2"),
         ({"delta": [[0, 0]], "alphabet": ["a", ""]}, "empty name"),
+        ({"delta": [[0]], "alphabet": ["\ud800"]}, "surrogate"),
         ({"delta": [[0]], "outputs": [1], "output_names": ["x"]}, "output_names has 1 names; expected 2"),
         ({"delta": [[0]], "state_names": ["x", "y"]}, "state_names has 2"),
     ],

@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 
 from statewise.recurrence import rescale, unroll, unroll_normalised
-from statewise.transitions import Diagonal, Full
+from statewise.transitions import Diagonal, Full, transition
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 
 BATCH, TIME = 3, 7
@@ -74,6 +76,30 @@ def test_a_million_steps_neither_overflow_nor_underflow():
     torch.testing.assert_close(last.item(), 1_000_000 * torch.tensor(3.0).double().log().item(), rtol=1e-7, atol=0)
     assert torch.isfinite(log_norm).all()
     torch.testing.assert_close(final, torch.tensor([[1.0, 0.0]]))
+
+
+def test_small_states_survive_an_additive_term_of_zero():
+    t = transition("diagonal", 1, 2, additive="constant").double()
+    start = torch.ones(1, 2, dtype=torch.float64)
+    x = torch.ones(1, 2_000, 1, dtype=torch.float64)
+    with torch.no_grad():
+        t.linear.weight.fill_(0.25)
+        (unit, _), (_, last) = unroll_normalised(t, x, start)
+        assert last.item() == pytest.approx(math.log(2) / 2 + 2_000 * math.log(0.25))
+        torch.testing.assert_close(unit.norm(dim=-1), torch.ones(1, 2_000, dtype=torch.float64))
+        # an offset takes over from a state of any size: h = 1 / (1 - 0.25) in both entries
+        t.offset.fill_(1.0)
+        _, (_, last) = unroll_normalised(t, x, start * 1e-300)
+        assert last.item() == pytest.approx(math.log(2) / 2 + math.log(4 / 3))
+
+
+def test_logarithms_of_positive_diagonals_never_overflow():
+    t = transition("positive", 1, 2)
+    with torch.no_grad():
+        t.weight.copy_(torch.tensor([[200.0], [100.0]]))
+        _, (final, last) = unroll_normalised(t, torch.ones(1, 50, 1), torch.ones(1, 2))
+    torch.testing.assert_close(final, torch.tensor([[1.0, 0.0]]))
+    torch.testing.assert_close(last, torch.tensor([10_000.0], dtype=torch.float64))
 
 
 def test_a_state_of_zero_stays_zero_and_has_finite_gradients():

@@ -39,6 +39,8 @@ def _group(
 
 def main() -> None:
     """Runs the command line; a caller's mistake becomes one line on stderr and its exit code."""
+    # a terminal that cannot show a character shows a question mark
+    sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     try:
         code = app(standalone_mode=False)
     except StatewiseError as error:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.show import show
+from statewise.errors import MachineFileError, shorten
 from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
 from statewise.machines import machine as build
 from statewise.machines.files import write_whole
@@ -23,6 +24,8 @@ def machine(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show a finite-state machine and its algebra."""
+    if svg is not None and svg == out:
+        raise MachineFileError(f'--svg and --out both name "{shorten(svg)}"; give each a file of its own')
     built = build(expression)
     algebra = analyse(built)
     level = classify(algebra)
@@ -59,11 +62,12 @@ def _lines(built: Machine, algebra: Algebra, result: dict[str, Any]) -> list[tup
 
     size = "past the bound" if algebra.monoid is None else f"{algebra.monoid:,} maps"
     bound = "" if result["level_lowest"] else " or lower"
+    shown = tuple(built.output_names[c] for c in sorted(set(built.outputs.tolist())))
     lines = [
-        ("machine", built.name),
+        ("machine", shorten(built.name)),
         ("states", f"{built.states:,}, minimal {algebra.minimal_states:,}"),
         ("symbols", f"{built.symbols:,}: {_some(built.alphabet)}"),
-        ("outputs", f"{result['outputs']:,}: {_some(built.output_names)}"),
+        ("outputs", f"{result['outputs']:,}: {_some(shown)}"),
         ("monoid", size),
         ("group", word(algebra.group) + (", Abelian" if algebra.abelian else "")),
         ("commutative", word(algebra.commutative)),
@@ -92,7 +96,7 @@ def _table(built: Machine) -> list[tuple[str, str]]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 12 else name[:11] + "…"
+    return shorten(name, 12)
 
 
 def _some(names: tuple[str, ...]) -> str:

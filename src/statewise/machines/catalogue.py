@@ -1,5 +1,6 @@
 """Machines by name: `modular_addition(5)`, `cyclic(4)*cyclic(6)`, `regex("(ab)*")`, or a file."""
 
+import os
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -32,11 +33,12 @@ FAMILIES: dict[str, Callable[..., Machine]] = {
 }
 
 
-def machine(text: str) -> Machine:
+def machine(text: str | os.PathLike[str]) -> Machine:
     """Builds the machine that a catalogue expression or a path to a .json, .dot or .gv file names.
 
     A `*` between two machines is their direct product, which reads pairs of symbols.
     """
+    text = os.fspath(text)
     stripped = text.strip()
     if Path(stripped).suffix.lower() in SUFFIXES:
         return read_machine(stripped)

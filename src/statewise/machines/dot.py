@@ -7,12 +7,12 @@ Four readings of a graph are known, and found out from its labels:
     dfa      accepting states are double circles; one edge may carry several symbols, "a,b"
     states   no outputs: each state is its own (only when asked for)
 
-A node without a shape (or a point) from which an edge without a label leads to a state marks the start.
+A node named __start0, or without a shape, or a point, that nothing leads to, points at the start.
 """
 
 import json
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 from statewise.errors import (
     IncompleteMachineError,
@@ -20,6 +20,7 @@ from statewise.errors import (
     NondeterministicMachineError,
     TooLargeError,
     shorten,
+    unknown_name,
 )
 from statewise.machines.dot_graph import KEYWORDS, Graph, read_graph
 from statewise.machines.machine import MAX_ENTRIES, Machine
@@ -37,6 +38,8 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
         complete: lead missing transitions to a new state, from which nothing leads back, with an output of its own
             ("0" in a dfa) instead of refusing them.
     """
+    if kind not in get_args(Kind):
+        raise unknown_name("kind", kind, get_args(Kind))
     graph = read_graph(text)
     start = _take_start(graph)
     if not graph.nodes:
@@ -61,42 +64,48 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
                     )
                 moves[q][symbol] = (None, MISSING)
     if kind == "mealy":
-        return _mealy_to_moore(states, start, alphabet, moves)
-    return _moore(graph, kind, states, start, alphabet, moves)
+        built = _mealy_to_moore(states, start, alphabet, moves)
+    else:
+        built = _moore(graph, kind, states, start, alphabet, moves)
+    return built.replace(name=_unescape(graph.attributes.get("name", "")))
 
 
 def _take_start(graph: Graph) -> str:
     """Removes the invisible node that points at the start, and gives the state it points at."""
-    leaving: dict[str, list[tuple[str, dict[str, str]]]] = {}
-    entered = set()
-    for p, q, attributes in graph.edges:
-        leaving.setdefault(p, []).append((q, attributes))
-        entered.add(q)
+    entered = {q for _, q, _ in graph.edges}
+    leaving: dict[str, list[str]] = {}
+    for p, q, _ in graph.edges:
+        leaving.setdefault(p, []).append(q)
     pointers = [
-        p
-        for p, edges in leaving.items()
-        if p not in entered
-        and all(not attributes.get("label", "").strip() for _, attributes in edges)
-        and (p.startswith("__start") or graph.nodes[p].get("shape") in ("none", "point", "plaintext"))
+        node
+        for node, attributes in graph.nodes.items()
+        if node not in entered
+        and (re.fullmatch(r"__start\d*", node) or attributes.get("shape") in ("none", "point", "plaintext"))
     ]
-    targets = [q for p in pointers for q, _ in leaving[p]]
+    targets = list(dict.fromkeys(q for p in pointers for q in leaving.get(p, [])))
     if len(targets) > 1:
         raise MachineFileError(f"the graph marks {len(targets)} starts; expected one; remove the others")
-    for pointer in [*pointers, *(node for node in graph.nodes if node.startswith("__start"))]:
-        graph.nodes.pop(pointer, None)
+    if not targets:
+        raise MachineFileError('the graph marks no start; expected an edge from "__start0"; add __start0 -> STATE')
+    for pointer in pointers:
+        del graph.nodes[pointer]
     graph.edges = [edge for edge in graph.edges if edge[0] not in pointers]
-    if targets:
-        return targets[0]
-    raise MachineFileError('the graph marks no start; expected an edge from "__start0"; add __start0 -> STATE')
+    # only AALpy, of those that write such files, gives its pointer this name
+    graph.attributes["start"] = "aalpy" if any(p.startswith("__start") for p in pointers) else "drawn"
+    return targets[0]
+
+
+def _accepts(attributes: dict[str, str]) -> bool:
+    return attributes.get("shape") == "doublecircle" or attributes.get("peripheries") == "2"
 
 
 def _find_kind(graph: Graph) -> Kind:
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     if all("|" in attributes.get("label", "") for attributes in graph.nodes.values()):
         return "moore"
-    if labels and all("/" in label for label in labels):
+    if labels and all(label.partition("/")[0].strip() and "/" in label for label in labels):
         return "mealy"
-    if any(attributes.get("shape") == "doublecircle" for attributes in graph.nodes.values()):
+    if any(_accepts(attributes) for attributes in graph.nodes.values()):
         return "dfa"
     own_name = [attributes.get("label", node) in (node, r"\N") for node, attributes in graph.nodes.items()]
     if not any(own_name):
@@ -113,11 +122,13 @@ Moves = dict[str, dict[str, tuple[str | None, str]]]
 def _moves(graph: Graph, kind: Kind) -> Moves:
     """Gives for each state and symbol the next state and the output of the edge ("" unless mealy)."""
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
-    # automata-lib joins the symbols of parallel edges by commas; elsewhere a comma is part of a name
-    commas = kind == "dfa" and all(len(part) <= 1 for label in labels for part in label.split(","))
+    # drawings, automata-lib's too, join the symbols of parallel edges by commas; in AALpy a comma is part of a name
+    commas = kind == "dfa" and graph.attributes["start"] == "drawn"
     moves: Moves = {node: {} for node in graph.nodes}
     for (p, q, _), label in zip(graph.edges, labels, strict=True):
         output = ""
+        if kind in ("mealy", "dfa") and re.search(r"(?<!\\)\\[nlr]|\n", label):
+            raise MachineFileError(f'the edge "{shorten(p)}" -> "{shorten(q)}" has a label of several lines; split it')
         if kind == "mealy":
             symbol, slash, output = (_strip(part) for part in label.partition("/"))
             if not slash:
@@ -138,9 +149,9 @@ def _moves(graph: Graph, kind: Kind) -> Moves:
 
 def _split_symbols(label: str) -> list[str]:
     """Splits "a,b" into its symbols; a comma may itself be one, and sorts before the letters: ",,a"."""
-    if "," not in label or label == ",":
-        return [label]
-    parts = label.split(",")
+    parts = [_unescape(_strip(part)) for part in label.split(",")]
+    if label.strip() == "," or "," not in label:
+        return [_unescape(_strip(label))]
     symbols = [part for part in parts if part]
     return [",", *symbols] if "" in parts else symbols
 
@@ -149,11 +160,11 @@ def _moore(graph: Graph, kind: Kind, states: list[str], start: str, alphabet: li
     number = {q: index for index, q in enumerate(states)}
     names = list(states)
     if kind == "dfa":
-        outputs = ["1" if graph.nodes[q].get("shape") == "doublecircle" else "0" for q in states]
+        outputs = ["1" if _accepts(graph.nodes[q]) else "0" for q in states]
     elif kind == "states":
         outputs = list(states)
     else:
-        labelled = [_state_and_output(graph.nodes[q].get("label", q), q) for q in states]
+        labelled = [_state_and_output(graph.nodes[q].get("label", q).replace(r"\N", q), q) for q in states]
         outputs = [output for _, output in labelled]
         if len({name for name, _ in labelled}) == len(states):
             names = [name for name, _ in labelled]
@@ -232,8 +243,13 @@ def _state_and_output(label: str, node: str) -> tuple[str, str]:
     parts = re.split(r"(?<!\\)(?:\\\\)*\|", body, maxsplit=1)
     if len(parts) == 2:
         bar = body.index("|", len(parts[0]))
-        return _unescape(_strip(body[:bar])), _unescape(_strip(body[bar + 1 :]))
+        return _field(body[:bar]), _field(body[bar + 1 :])
     return node, _unescape(body)
+
+
+def _field(text: str) -> str:
+    """Reads one field of a record, without its port."""
+    return _unescape(_strip(re.sub(r"^\s*<[^>]*>", "", text)))
 
 
 def _strip(label: str) -> str:
@@ -247,13 +263,14 @@ def _strip(label: str) -> str:
 
 
 def _unescape(label: str) -> str:
-    r"""Undoes the backslashes of labels: \| \{ \} \< \> \\ and blanks stand for the characters themselves."""
-    return re.sub(r"\\([|{}<>\\]|\s)", r"\1", label)
+    r"""Undoes the backslashes of labels: \n and \r are line ends; other marks and blanks stand for themselves."""
+    ends = {"n": "\n", "l": "\n", "r": "\r"}
+    return re.sub(r"\\([nlr|{}<>\\]|\s)", lambda escape: ends.get(escape[1], escape[1]), label)
 
 
 def _escape(text: str) -> str:
     """Writes a text as part of a record label, so that neither graphviz nor a reader takes it for structure."""
-    escaped = re.sub(r"([\\|{}<>])", r"\\\1", text)
+    escaped = re.sub(r"([\\|{}<>])", r"\\\1", text).replace("\n", r"\n").replace("\r", r"\r")
     # blanks at the ends would be stripped
     return re.sub(r"^\s|(?<!^)\s$", lambda blank: "\\" + blank.group(), escaped)
 
@@ -269,6 +286,8 @@ def to_dot(machine: Machine) -> str:
     ids = list(names) if plain else [f"s{q}" for q in range(machine.states)]
     lines = ["digraph machine {"]
     shown = [machine.output_names[c] for c in machine.outputs]
+    if machine.name:
+        lines.append(f"name={_quote(_escape(machine.name))};")
     if tuple(_classes(Graph(), shown)) != machine.output_names:
         lines.append(f"output_names={_quote(_escape(json.dumps(machine.output_names, ensure_ascii=False)))};")
     for q in range(machine.states):

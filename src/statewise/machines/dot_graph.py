@@ -12,11 +12,13 @@ _TOKEN = re.compile(
       | (?P<string>"(?:[^"\\]|\\.)*")
       | (?P<arrow>->|--)
       | (?P<mark>[{}\[\];,=:])
-      | (?P<word>[\w.+-]*?[\w.+](?=->|--|[^\w.+-]|$)|[^\s{}\[\];,=:"]+)
+      | (?P<plus>\+)
+      | (?P<html><)
+      | (?P<word>-?(?:\.\d+|\d+(?:\.\d*)?)(?!\w)|\w+)
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-KEYWORDS = {"graph", "node", "edge"}
+KEYWORDS = {"strict", "graph", "digraph", "subgraph", "node", "edge"}
 
 
 @dataclass
@@ -39,7 +41,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         if match.lastgroup == "string":
             # a backslash before a line end joins lines, before a quote it is dropped, elsewhere graphviz keeps it
             body = re.sub(r"\\\r?\n", "", match.group("string")[1:-1])
-            yield "word", body.replace('\\"', '"')
+            yield "string", body.replace('\\"', '"')
+        elif match.lastgroup == "html":
+            raise MachineFileError("the graph has an HTML-like text <...>; expected plain or quoted texts; rewrite it")
+        elif match.group() == "--":
+            raise MachineFileError('the digraph has an undirected edge "--"; expected "->"; correct it')
         elif match.lastgroup:
             yield match.lastgroup, match.group()
         position = match.end()
@@ -52,12 +58,23 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.stream = _tokens(text)
         self.token = next(self.stream)
+        self.defaults: dict[str, dict[str, str]] = {keyword: {} for keyword in KEYWORDS}
 
     def take(self) -> tuple[str, str]:
         token = self.token
         if token[0] != "end":
             self.token = next(self.stream)
         return token
+
+    def text(self, where: str) -> str:
+        """Takes a name or a quoted text, or several of these joined by +."""
+        kind, found = self.take()
+        if kind not in ("word", "string"):
+            raise MachineFileError(f'not DOT: "{shorten(found) or "the end"}" {where}; correct it')
+        while kind == "string" and self.token[0] == "plus":
+            self.take()
+            found += self.text("after +")
+        return found
 
     def expect(self, text: str) -> None:
         kind, found = self.take()
@@ -71,7 +88,7 @@ class _Reader:
             kind, first = self.take()
         if kind != "word" or first.lower() != "digraph":
             raise MachineFileError(f'not a DOT digraph: it begins with "{shorten(first)}"; expected digraph {{ ... }}')
-        if self.token[0] == "word":
+        if self.token[0] in ("word", "string"):
             self.take()
         self.expect("{")
         while self.token != ("mark", "}"):
@@ -85,48 +102,37 @@ class _Reader:
         return graph
 
     def statement(self, graph: Graph) -> None:
-        kind, name = self.take()
-        if kind != "word":
-            raise MachineFileError(f'not DOT: "{shorten(name) or "the end"}" where a node should stand; correct it')
-        if name.lower() == "subgraph":
+        keyword = self.token[1].lower() if self.token[0] == "word" else ""
+        name = self.text("where a node should stand")
+        if keyword == "subgraph":
             raise MachineFileError("the graph has a subgraph; expected nodes and edges only; flatten it")
         if self.token == ("mark", "="):
             self.take()
-            graph.attributes[name] = self.take()[1]
+            graph.attributes[name] = self.text("where a value should stand")
         elif self.token[0] == "arrow":
             path = [name]
             while self.token[0] == "arrow":
                 self.take()
-                kind, target = self.take()
-                if kind != "word":
-                    raise MachineFileError(f'not DOT: an edge of "{shorten(name)}" leads to no node; correct it')
-                path.append(target)
-            attributes = self.attributes()
+                path.append(self.text(f'where the edge of "{shorten(name)}" should lead'))
+            attributes = self.defaults["edge"] | self.attributes()
             for node in path:
-                graph.nodes.setdefault(node, {})
+                graph.nodes.setdefault(node, dict(self.defaults["node"]))
             graph.edges += [(p, q, attributes) for p, q in pairwise(path)]
-        elif name.lower() in KEYWORDS:
-            attributes = self.attributes()
-            if name.lower() == "graph":
-                graph.attributes |= attributes
+        elif keyword in KEYWORDS:
+            self.defaults[keyword] |= self.attributes()
+            if keyword == "graph":
+                graph.attributes |= self.defaults[keyword]
         else:
-            graph.nodes[name] = graph.nodes.get(name, {}) | self.attributes()
+            graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | self.attributes()
 
     def attributes(self) -> dict[str, str]:
         found: dict[str, str] = {}
         while self.token == ("mark", "["):
             self.take()
             while self.token != ("mark", "]"):
-                kind, key = self.take()
-                if kind != "word":
-                    raise MachineFileError(f'not DOT: "{shorten(key) or "the end"}" among attributes; correct it')
-                value = "true"
-                if self.token == ("mark", "="):
-                    self.take()
-                    kind, value = self.take()
-                    if kind != "word":
-                        raise MachineFileError(f'not DOT: attribute "{shorten(key)}" has no value; correct it')
-                found[key.lower()] = value
+                key = self.text("among attributes")
+                self.expect("=")
+                found[key.lower()] = self.text(f'where the value of "{shorten(key)}" should stand')
                 if self.token in (("mark", ","), ("mark", ";")):
                     self.take()
             self.take()

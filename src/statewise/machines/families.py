@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from statewise.errors import ExpressionError, MachineError, TooLargeError
+from statewise.errors import ExpressionError, MachineError
 from statewise.machines.behaviour import reachable_order
 from statewise.machines.groups import cyclic
-from statewise.machines.machine import MAX_ENTRIES, Machine
+from statewise.machines.machine import Machine, check_entries
 
 # how often a random table is drawn again until every state is reached
 MAX_DRAWS = 1_000
@@ -21,6 +21,7 @@ def parity() -> Machine:
 def modular_addition(modulus: int) -> Machine:
     """The sum of the symbols mod m: for m = 5, the word 3 4 1 -> 3."""
     _check("modular_addition", "modulus", modulus, 2)
+    check_entries("modular_addition", modulus, modulus)
     return cyclic(modulus).replace(name=f"modular_addition({modulus})")
 
 
@@ -39,6 +40,7 @@ def modular_arithmetic(modulus: int, precedence: bool = False) -> Machine:
 
 
 def _left_to_right(m: int) -> Machine:
+    check_entries("modular_arithmetic", 4 * m + 1, m + 3)
     # states: v (a value; an operator must follow), then (v, op) for +, -, x (a number must follow), then error
     values = np.arange(m)
     error = 4 * m
@@ -56,8 +58,7 @@ def _left_to_right(m: int) -> Machine:
 def _with_precedence(m: int) -> Machine:
     # a word is a sum s and an open product p, so far worth s + p:
     # (s, p) after a number, (s, sign) after + or -, (s, p) x after x, then error
-    if (2 * m * m + 2 * m + 1) * (m + 3) > MAX_ENTRIES:
-        raise TooLargeError(f"modular_arithmetic({m}, precedence=true) passes {MAX_ENTRIES:,} entries; use a smaller m")
+    check_entries("modular_arithmetic", 2 * m * m + 2 * m + 1, m + 3)
     s, p = np.divmod(np.arange(m * m), m)
     values = np.arange(m)
     after_sum, after_times, error = m * m, m * m + 2 * m, 2 * m * m + 2 * m
@@ -105,8 +106,7 @@ def random_machine(
     _check("random_machine", "symbols", symbols, 0)
     _check("random_machine", "seed", seed, 0)
     symbols = symbols or states
-    if states * symbols > MAX_ENTRIES:
-        raise TooLargeError(f"random_machine({states}, symbols={symbols}) passes the bound of {MAX_ENTRIES:,} entries")
+    check_entries("random_machine", states, symbols)
     generator = np.random.Generator(np.random.PCG64([states, symbols, seed, ["permutation", "map"].index(kind)]))
     for _ in range(MAX_DRAWS if states * symbols < 10_000 else 10):
         if kind == "map":
@@ -125,6 +125,7 @@ def random_machine(
 def flip_flop(values: int = 2) -> Machine:
     """A memory cell: "hold" keeps the value, "set v" replaces it: set 1, hold, hold -> 1."""
     _check("flip_flop", "values", values, 2)
+    check_entries("flip_flop", values, values + 1)
     delta = np.column_stack([np.arange(values), np.tile(np.arange(values), (values, 1))])
     return Machine(delta, alphabet=["hold", *(f"set {v}" for v in range(values))], name=f"flip_flop({values})")
 
@@ -132,6 +133,7 @@ def flip_flop(values: int = 2) -> Machine:
 def cycle_navigation(length: int = 5) -> Machine:
     """The position on a ring after moves 0 (stay), 1 (forward) and 2 (back): 1 1 0 2 -> 1."""
     _check("cycle_navigation", "length", length, 2)
+    check_entries("cycle_navigation", length, 3)
     delta = (np.arange(length)[:, None] + np.array([0, 1, -1])) % length
     return Machine(delta, name=f"cycle_navigation({length})")
 
@@ -139,5 +141,3 @@ def cycle_navigation(length: int = 5) -> Machine:
 def _check(family: str, argument: str, value: int, least: int) -> None:
     if value < least:
         raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")
-    if value > MAX_ENTRIES and argument != "seed":
-        raise TooLargeError(f"{family} got {argument}={value}, past the bound of {MAX_ENTRIES:,} entries; use less")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
         size = file.stat().st_size
         if size > MAX_FILE_BYTES:
             raise TooLargeError(f'"{shorten(path)}" has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read')
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         if isinstance(error, TooLargeError):
             raise
@@ -53,15 +52,25 @@ def write_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Writes a text file aside and moves it into place, so that an interruption leaves the old one."""
+    """Writes a text file aside and moves it into place, so that an interruption leaves the old one.
+
+    A link is followed; a device or a pipe is written to as it is.
+    """
     try:
+        file = Path(os.path.realpath(file))
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as aside:
-            aside.write(text)
-            aside.flush()
-            os.fsync(aside.fileno())
-        os.chmod(aside.name, 0o644)
-        os.replace(aside.name, file)
+        if file.exists() and not file.is_file():
+            file.write_text(text, encoding="utf-8")
+            return
+        aside = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            with aside.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(aside, file)
+        finally:
+            aside.unlink(missing_ok=True)
     except OSError as error:
         raise MachineFileError(f'cannot write "{shorten(file)}": {_reason(error)}; choose another place') from None
 

@@ -13,20 +13,23 @@ from typing import Literal
 import numpy as np
 
 from statewise.errors import ExpressionError, TooLargeError, shorten
-from statewise.machines.machine import MAX_ENTRIES, Machine
+from statewise.expressions import Call
+from statewise.machines.machine import Machine, check_entries
 
 Generators = Literal["all", "standard"]
 Acting = Literal["elements", "points"]
 Permutation = tuple[int, ...]
 
 MAX_ELEMENTS = 50_000
+MAX_POINTS = 500
+_FEWER = "use generators=standard, or a smaller size"
 
 
 def cyclic(order: int, generators: Generators = "all") -> Machine:
     """The cyclic group Z_n: symbols add mod n; the standard generator is 1."""
     _at_least(1, "cyclic", "order", order)
+    check_entries("cyclic", order, order if generators == "all" else 1, _FEWER)
     added = range(order) if generators == "all" else [1 % order]
-    _bounded("cyclic", order, len(added))
     delta = (np.arange(order)[:, None] + np.array(added)) % order
     return Machine(delta, alphabet=[str(a) for a in added], name=_written("cyclic", order, generators))
 
@@ -37,9 +40,9 @@ def dihedral(sides: int, generators: Generators = "all") -> Machine:
     An element is s^f r^k, and r s = s r^-1.
     """
     _at_least(1, "dihedral", "sides", sides)
+    check_entries("dihedral", 2 * sides, 2 * sides if generators == "all" else 2, _FEWER)
     turn, flip = np.tile(np.arange(sides), 2), np.repeat([0, 1], sides)
     chosen = np.arange(2 * sides) if generators == "all" else np.array([1 % sides, sides])
-    _bounded("dihedral", 2 * sides, len(chosen))
     names = [_power_name("s" * int(f), int(k)) for f, k in zip(flip, turn, strict=True)]
     # s^f r^k . s^g r^j = s^(f+g) r^(j + (-1)^g k)
     k, f = turn[chosen][None, :], flip[chosen][None, :]
@@ -79,23 +82,25 @@ def symmetric(points: int, generators: Generators = "all", states: Acting = "ele
         states: "elements" tracks the whole permutation, "points" only where point 0 went.
     """
     _at_least(1, "symmetric", "points", points)
+    check_entries("symmetric", points, 1)
     if points == 1:
         standard: list[Permutation] = [(0,)]
     else:
         standard = [(1, 0, *range(2, points)), (*range(1, points), 0)]
-    return _permutations("symmetric", points, math.factorial(points), standard, generators, states)
+    return _permutations("symmetric", points, _factorial(points), standard, generators, states)
 
 
 def alternating(points: int, generators: Generators = "all", states: Acting = "elements") -> Machine:
     """The even permutations of some points; the standard generators are the 3-cycles (0 1 p)."""
     _at_least(1, "alternating", "points", points)
+    check_entries("alternating", points, max(1, points - 2))
     standard: list[Permutation] = []
     for p in range(2, points):
         cycle = list(range(points))
         cycle[0], cycle[1], cycle[p] = 1, p, 0
         standard.append(tuple(cycle))
     standard = standard or [tuple(range(points))]
-    return _permutations("alternating", points, max(1, math.factorial(points) // 2), standard, generators, states)
+    return _permutations("alternating", points, max(1, _factorial(points) // 2), standard, generators, states)
 
 
 def permutation_group(*generators: str, states: Acting = "elements") -> Machine:
@@ -107,20 +112,24 @@ def permutation_group(*generators: str, states: Acting = "elements") -> Machine:
         raise ExpressionError('permutation_group needs at least one permutation; write it as "(0 1 2)(3 4)"')
     parsed = [_parse_cycles(text) for text in generators]
     points = 1 + max((p for cycles in parsed for cycle in cycles for p in cycle), default=0)
+    if points > MAX_POINTS:
+        raise TooLargeError(
+            f"permutation_group moves point {points - 1}; points below {MAX_POINTS} are handled; renumber"
+        )
     chosen = [_from_cycles(cycles, points) for cycles in parsed]
     if len(set(chosen)) != len(chosen):
         raise ExpressionError("permutation_group got one permutation twice; give each once")
-    name = f"permutation_group({', '.join(repr(text) for text in generators)})".replace("'", '"')
+    options = {} if states == "elements" else {"states": states}
+    name = str(Call("permutation_group", generators, options))
     return _word_problem(_closure(chosen, name) if states == "elements" else [], chosen, states, name)
 
 
 def _permutations(
     family: str, points: int, order: int, standard: list[Permutation], generators: Generators, states: Acting
 ) -> Machine:
-    chosen_count = order if generators == "all" else len(standard)
-    _bounded(family, order if states == "elements" else points, chosen_count)
-    if order > MAX_ELEMENTS and (states == "elements" or generators == "all"):
-        raise TooLargeError(f"{family}({points}) has {order:,} elements; at most {MAX_ELEMENTS:,} are enumerated")
+    check_entries(
+        family, order if states == "elements" else points, order if generators == "all" else len(standard), _FEWER
+    )
     name = _written(family, points, generators)
     if states == "points":
         name = name[:-1] + ", states=points)"
@@ -128,6 +137,11 @@ def _permutations(
         return _word_problem([], chosen, states, name)
     elements = _elements(family, points)
     return _word_problem(elements, elements if generators == "all" else standard, states, name)
+
+
+def _factorial(points: int) -> int:
+    """The number of permutations, or a number past every bound."""
+    return math.factorial(min(points, 20))
 
 
 def _elements(family: str, points: int) -> list[Permutation]:
@@ -228,11 +242,3 @@ def _written(family: str, size: int | None, generators: Generators) -> str:
 def _at_least(least: int, family: str, argument: str, value: int) -> None:
     if value < least:
         raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")
-
-
-def _bounded(family: str, states: int, symbols: int) -> None:
-    if states * symbols > MAX_ENTRIES:
-        raise TooLargeError(
-            f"{family} with {states:,} states and {symbols:,} symbols passes the bound of {MAX_ENTRIES:,} entries; "
-            "use generators=standard or a smaller size"
-        )

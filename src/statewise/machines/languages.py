@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from statewise.errors import ExpressionError, TooLargeError
+from statewise.expressions import Call
 from statewise.machines.behaviour import minimise
 from statewise.machines.machine import MAX_ENTRIES, Machine
 from statewise.machines.regex import compile_regex
@@ -88,4 +89,5 @@ def regex(pattern: str, alphabet: str = "") -> Machine:
         alphabet: the symbols; empty means those that the pattern names.
     """
     machine = minimise(compile_regex(pattern, alphabet))
-    return machine.replace(state_names=None, name=f'regex("{pattern}")')
+    options = {"alphabet": alphabet} if alphabet else {}
+    return machine.replace(state_names=None, name=str(Call("regex", (pattern,), options)))

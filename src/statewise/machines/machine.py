@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from statewise.errors import MachineError, TooLargeError, WordError, shorten
 
-MAX_ENTRIES = 20_000_000
+MAX_ENTRIES = 5_000_000
 MAX_OUTPUTS = 1_000_000
 
 Table = Int[np.ndarray, "state symbol"]
@@ -118,7 +118,7 @@ class Machine:
         """
         words = self._checked(words)
         visited = np.empty_like(words)
-        state = np.full(words.shape[:-1], self.start if start is None else start, dtype=np.int64)
+        state = self._begin(words, start)
         for t in range(words.shape[-1]):
             state = self.delta[state, words[..., t]]
             visited[..., t] = state
@@ -127,7 +127,7 @@ class Machine:
     def final(self, words: npt.ArrayLike, start: int | None = None) -> Int[np.ndarray, "*batch"]:
         """Gives the state that each word leads to; the empty word leads to the start."""
         words = self._checked(words)
-        state = np.full(words.shape[:-1], self.start if start is None else start, dtype=np.int64)
+        state = self._begin(words, start)
         for t in range(words.shape[-1]):
             state = self.delta[state, words[..., t]]
         return np.asarray(state)
@@ -135,6 +135,11 @@ class Machine:
     def answer(self, words: npt.ArrayLike) -> Int[np.ndarray, "*batch"]:
         """Gives the output class of the state that each word leads to."""
         return np.asarray(self.outputs[self.final(words)])
+
+    def _begin(self, words: np.ndarray, start: int | None) -> np.ndarray:
+        if start is not None and not 0 <= start < self.states:
+            raise WordError(f"the word begins in state {start}; expected 0 to {self.states - 1}; correct it")
+        return np.full(words.shape[:-1], self.start if start is None else start, dtype=np.int64)
 
     def _checked(self, words: npt.ArrayLike) -> np.ndarray:
         array = np.asarray(words)
@@ -171,6 +176,10 @@ class Machine:
         named = tuple(self.output_names[c] for c in canonical.outputs)
         return hash((tuple(sorted(self.alphabet)), canonical.delta.tobytes(), named))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # copies and pickles are built and validated like any other machine, and as frozen
+        return Machine, tuple(getattr(self, key) for key in self.__dataclass_fields__)
+
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
         return f"<Machine {title}{self.states} states, {self.symbols} symbols, {self.classes} outputs>"
@@ -179,6 +188,19 @@ class Machine:
         """Gives a copy with some fields changed, validated like any other machine."""
         fields = {key: getattr(self, key) for key in self.__dataclass_fields__}
         return Machine(**(fields | changes))
+
+
+def check_entries(family: str, states: int, symbols: int, advice: str = "use a smaller size") -> None:
+    """Refuses a table past the bound before it is built."""
+    if states * symbols > MAX_ENTRIES:
+        raise TooLargeError(
+            f"{family} would have {_count(states)} states and {_count(symbols)} symbols; "
+            f"tables of at most {MAX_ENTRIES:,} entries are handled; {advice}"
+        )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else "over 10^15"
 
 
 def identical(a: Machine, b: Machine) -> bool:
@@ -246,6 +268,8 @@ def _names(what: str, names: Iterable[str] | None, count: int) -> tuple[str, ...
     if len(set(checked)) != len(checked):
         twice = next(name for index, name in enumerate(checked) if name in checked[:index])
         raise MachineError(f'{what} names "{shorten(twice)}" twice; expected different names; rename one')
+    if any("\ud800" <= character <= "\udfff" for name in checked for character in name):
+        raise MachineError(f"{what} holds half of a surrogate pair; expected text that can be written; correct it")
     if what == "alphabet" and "" in checked:
         raise MachineError(f"symbol {checked.index('')} has an empty name; expected at least one character; name it")
     return tuple(checked)

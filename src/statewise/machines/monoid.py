@@ -75,7 +75,7 @@ def transition_monoid(machine: Machine, limit: int = MAX_MONOID) -> Monoid | Mon
             key = product.tobytes()
             if key in known:
                 continue
-            if len(maps) == limit:
+            if len(maps) >= limit:
                 return MonoidTooLarge(limit)
             known.add(key)
             maps.append(product)
@@ -186,7 +186,8 @@ def _period(letter: Int[np.ndarray, " state"]) -> int:
             seen.add(q)
             q = int(letter[q])
             length += 1
-        period = int(np.lcm(period, max(length, 1)))
+        # Python's integers: the product of many cycle lengths passes any machine word
+        period = math.lcm(period, max(length, 1))
     return period
 
 

@@ -157,7 +157,7 @@ class _Glushkov:
         letters, negated = _bracket_letters(self.pattern[self.index : close])
         self.index = close + 1
         chosen = frozenset(self.alphabet) - letters if negated else letters
-        if not chosen:
+        if not chosen and self.alphabet:
             raise self.error("has a bracket that matches no symbol of the alphabet")
         return chosen
 
@@ -219,14 +219,14 @@ def compile_regex(pattern: str, alphabet: str = "") -> Machine:
     if len(pattern) > MAX_PATTERN:
         raise TooLargeError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are read; use a file")
     symbols = tuple(dict.fromkeys(alphabet)) or _named_letters(pattern)
-    if not symbols:
-        raise RegexError(f'the pattern "{shorten(pattern)}" names no symbol; give an alphabet, as in alphabet="ab"')
     if len(symbols) > MAX_SYMBOLS:
         raise TooLargeError(f"the pattern has {len(symbols):,} different symbols; at most {MAX_SYMBOLS:,} are handled")
     reader = _Glushkov(pattern, symbols)
     whole = reader.union()
     if reader.index < len(pattern):
         raise reader.error('has a ")" that nothing opens')
+    if not symbols:
+        raise RegexError(f'the pattern "{shorten(pattern)}" names no symbol; give an alphabet, as in alphabet="ab"')
     unknown = sorted(set().union(*reader.letters) - set(symbols)) if reader.letters else []
     if unknown:
         raise RegexError(f'the pattern names "{unknown[0]}", which is not in the alphabet "{shorten(alphabet)}"')

@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 
 class _GroupedProducts(torch.autograd.Function):
-    """h_t = A[token_t] h_{t-1}, where the token -1 leaves a row as it is.
+    """h_t = A[token_t] h_{t-1}.
 
     Rows are sorted by token, so that a time step is at most one matrix product per token. Backward goes the same way
     with transposed matrices; the gradient of the table is accumulated over all time steps in one product per token.
@@ -19,7 +19,7 @@ class _GroupedProducts(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor) -> Tensor:
         batch, time = tokens.shape
         order = torch.argsort(tokens, dim=0, stable=True).T.contiguous()
-        count = torch.nn.functional.one_hot(tokens + 1, table.shape[0] + 1).sum(dim=0).tolist() if time else []
+        count = torch.nn.functional.one_hot(tokens, table.shape[0]).sum(dim=0).tolist() if time else []
         transposed = table.transpose(1, 2)
         states = h0.new_empty(time + 1, batch, h0.shape[1])
         states[0] = h0
@@ -49,11 +49,9 @@ class _GroupedProducts(torch.autograd.Function):
 
 
 def _multiply(rows: Tensor, matrices: Tensor, count: list[int], out: Tensor) -> None:
-    """Multiplies sorted rows, from the right, by the matrix of their token; the first group is left alone."""
-    end = count[0]
-    if end:
-        out[:end] = rows[:end]
-    for token, size in enumerate(count[1:]):
+    """Multiplies sorted rows, from the right, by the matrix of their token."""
+    end = 0
+    for token, size in enumerate(count):
         if size:
             torch.mm(rows[end : end + size], matrices[token], out=out[end : end + size])
             end += size
@@ -64,11 +62,11 @@ def _table_gradient(table: Tensor, states: Tensor, tokens: Tensor, arriving: Ten
     hidden = table.shape[1]
     flat = tokens.T.reshape(-1)
     order = torch.argsort(flat, stable=True)
-    sizes = torch.bincount(flat + 1, minlength=table.shape[0] + 1).tolist()
+    sizes = torch.bincount(flat, minlength=table.shape[0]).tolist()
     left = arriving.reshape(-1, hidden).index_select(0, order)
     right = states[:-1].reshape(-1, hidden).index_select(0, order)
-    end = sizes[0]
-    for token, size in enumerate(sizes[1:]):
+    end = 0
+    for token, size in enumerate(sizes):
         if size:
             torch.mm(left[end : end + size].T, right[end : end + size], out=gradient[token])
             end += size
@@ -80,5 +78,5 @@ def grouped_products(
     h0: Float[Tensor, "batch hidden"],
     tokens: Int[Tensor, "batch time"],
 ) -> Float[Tensor, "batch time hidden"]:
-    """Gives every h_t = table[token_t] h_{t-1}; the token -1 leaves its row as it is."""
+    """Gives every h_t = table[token_t] h_{t-1}."""
     return _GroupedProducts.apply(table, h0, tokens)  # pyright: ignore[reportReturnType]

@@ -1,7 +1,7 @@
 """Recurrences over discrete tokens: the coefficients of each token are computed once and looked up."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -15,7 +15,6 @@ def unroll_tokens(
     embeddings: Float[Tensor, "token input"],
     tokens: Int[Tensor, "batch time"],
     h0: Float[Tensor, "batch hidden"],
-    inside: Bool[Tensor, "batch time"] | None = None,
 ) -> Float[Tensor, "batch time hidden"]:
     """Computes h_t = A(embedding of token t) h_{t-1} for every t.
 
@@ -24,16 +23,14 @@ def unroll_tokens(
         embeddings: the input that stands for each token.
         tokens: which token comes when.
         h0: the state before the first token.
-        inside: where tokens count; elsewhere the state stays.
     """
     table = transition.coefficients(embeddings)
     if isinstance(transition, Full):
-        return grouped_products(table, h0, tokens if inside is None else torch.where(inside, tokens, -1))
+        return grouped_products(table, h0, tokens)
     h = h0
     outputs = []
     for t in range(tokens.shape[1]):
-        following = transition.act(_look_up(table, tokens[:, t]), h)
-        h = following if inside is None else torch.where(inside[:, t, None], following, h)
+        h = transition.act(_look_up(table, tokens[:, t]), h)
         outputs.append(h)
     return torch.stack(outputs, dim=1) if outputs else h0.unsqueeze(1)[:, :0]
 

@@ -58,12 +58,16 @@ class Additive(Transition):
         h: Float[Tensor, "*batch hidden"],
         log_scale: Float[Tensor, "*batch"],
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Adds at the right scale: e^s A h + b = e^m (e^(s-m) A h + e^-m b), where m = max(s, 0) keeps powers small."""
+        """Adds at the right scale: e^s A h + b, each part as a direction times the exponential of a logarithm."""
         multiplied, offset = coefficients
-        common = log_scale.clamp(min=0)
-        weight_h = (log_scale - common).exp().to(h.dtype).unsqueeze(-1)
-        weight_offset = (-common).exp().to(h.dtype).unsqueeze(-1)
-        return weight_h * self.linear.act(multiplied, h) + weight_offset * offset, common
+        moved, moved_log = _split(self.linear.act(multiplied, h))
+        added, added_log = _split(offset)
+        moved_log = moved_log + log_scale
+        # a part that is 0 has no say in the common scale
+        common = torch.maximum(moved_log.detach(), added_log)
+        common = torch.where(common.isfinite(), common, 0.0)
+        weights = [(part - common).exp().to(h.dtype).unsqueeze(-1) for part in (moved_log, added_log)]
+        return weights[0] * moved + weights[1] * added, common
 
     def dense(self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]]) -> Float[Tensor, "*batch out in"]:
         """Writes the update of (h, 1) as a matrix."""
@@ -82,3 +86,10 @@ class Additive(Transition):
         if not self.linear.composable:
             raise TransitionError(f"{type(self.linear).__name__} is not closed under products; use full")
         return self.linear.compose(later[0], earlier[0]), self.linear.act(later[0], earlier[1]) + later[1]
+
+
+def _split(vector: Float[Tensor, "*batch hidden"]) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
+    """Writes a vector as one of largest entry 1 and the logarithm of its size (-inf for 0)."""
+    largest = vector.detach().abs().amax(dim=-1)
+    safe = torch.where(largest > 0, largest, 1.0)
+    return vector / safe.unsqueeze(-1), largest.double().log()

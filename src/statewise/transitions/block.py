@@ -38,7 +38,7 @@ class Block(LinearTransition):
             nearest = min(divisors, key=lambda s: abs(s - size))
             raise TransitionError(
                 f"block({size}) needs a hidden size that {size} divides, got {hidden_size}; "
-                f"use {hidden_size - hidden_size % size or size}, or block({nearest})"
+                f"use {_neighbours(hidden_size, size)}, or block({nearest})"
             )
         self.input_size, self.hidden_size, self.size = input_size, hidden_size, size
         std = (size * input_power(init, input_size)) ** -0.5
@@ -81,3 +81,8 @@ class Block(LinearTransition):
             if torch.equal(built.dense(built.coefficients(one_hot)).permute(1, 2, 0), weight.detach()):
                 return built
         raise TransitionError(f"the weight is not zero outside blocks of {size}; use a larger block, or full")
+
+
+def _neighbours(hidden_size: int, size: int) -> str:
+    below = hidden_size - hidden_size % size
+    return f"{below} or {below + size}" if below else str(size)

@@ -1,6 +1,6 @@
 """The positive diagonal transition, Mamba's place in the hierarchy."""
 
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -49,6 +49,13 @@ class Positive(LinearTransition):
     ) -> Float[Tensor, "*batch hidden"]:
         """Scales entry by entry."""
         return coefficients.exp() * h
+
+    def act_scaled(
+        self, coefficients: Any, h: Float[Tensor, "*batch hidden"], log_scale: Float[Tensor, "*batch"]
+    ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
+        """Moves the largest logarithm into the scale before any exponential is taken."""
+        largest = coefficients.detach().amax(dim=-1, keepdim=True)
+        return (coefficients - largest).exp() * h, log_scale + largest.squeeze(-1)
 
     def dense(self, coefficients: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden hidden"]:
         """Places the numbers on the diagonal."""

@@ -95,7 +95,7 @@ def tabulate(transition: LinearTransition) -> Float[Tensor, "out in input"]:
 def check_sizes(level: str, **sizes: int) -> None:
     """Refuses sizes that are not whole numbers of at least 1."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
             raise TransitionError(f"{level} needs a {name} of at least 1, got {size!r}; correct it")
 
 
