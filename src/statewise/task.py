@@ -5,6 +5,7 @@ process, and no global randomness is touched.
 """
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -28,27 +29,44 @@ class Lengths:
     """How long words are: uniform from `shortest` to `longest`; fixed if they are equal.
 
     With `growth`, short words come first: over the first `growth` batches the longest length rises evenly from
-    `shortest` to `longest`.
+    `shortest` to `longest`. With `late`, words grow at the end: from batch `late_from` to batch `late_to` the longest
+    length doubles until it is `late`, and words are at least half as long.
     """
 
     shortest: int = 2
     longest: int = 10
     growth: int = 0
+    late: int = 0
+    late_from: int = 0
+    late_to: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.shortest <= self.longest <= _MAX_LENGTH:
             raise TaskError(
                 f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; swap them"
             )
-        if self.growth < 0:
-            raise TaskError(f"growth is {self.growth}; expected 0 or a number of batches; correct it")
+        if self.growth < 0 or not 0 <= self.late_from <= self.late_to or not 0 <= self.late <= _MAX_LENGTH:
+            raise TaskError(
+                f"growth is {self.growth} and late lengths reach {self.late} from batch {self.late_from} to "
+                f"{self.late_to}; expected no negative number, and the earlier batch first; correct them"
+            )
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Gives the shortest and longest length of a batch."""
+        if self.late > self.longest and position >= self.late_from:
+            doublings = math.ceil(math.log2(self.late / self.longest))
+            span = max(1, self.late_to - self.late_from)
+            stage = min(doublings, 1 + (position - self.late_from) * doublings // span)
+            longest = min(self.late, self.longest * 2**stage)
+            return max(self.shortest, longest // 2), longest
+        if position < self.growth:
+            return self.shortest, self.shortest + (self.longest - self.shortest) * position // self.growth
+        return self.shortest, self.longest
 
     def draw(self, generator: np.random.Generator, count: int, position: int = 0) -> Int[np.ndarray, " count"]:
         """Draws lengths for one batch."""
-        longest = self.longest
-        if position < self.growth:
-            longest = self.shortest + (self.longest - self.shortest) * position // self.growth
-        return generator.integers(self.shortest, longest + 1, size=count)
+        shortest, longest = self.bounds(position)
+        return generator.integers(shortest, longest + 1, size=count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.recurrence.tokens import last_of_tokens, unroll_tokens
+from statewise.recurrence.tokens import last_of_tokens, unroll_directions, unroll_tokens
+from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
 Readout = Literal["plain", "normalised"]
@@ -60,7 +61,10 @@ class StateTracker(nn.Module):
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
         """Gives logits after each token."""
         h0 = self.initial_state.expand(tokens.shape[0], -1)
-        h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
+        if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
+            h = unroll_directions(self.transition, self.embeddings, tokens, h0)
+        else:
+            h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
         if self.readout_kind == "normalised":
             h = torch.nn.functional.normalize(h, dim=-1, eps=1e-30)
         return h @ self.readout.T

@@ -117,6 +117,40 @@ class Training:
         self._average()
         return value
 
+    def use_average(self) -> None:
+        """Puts the averaged weights, if there are any, in place of the last ones."""
+        if self.optimisation.average and self.step >= self.optimisation.steps * (1 - self.optimisation.average):
+            self.model.load_state_dict(self.averaged, strict=False)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Gives everything that the next step depends on, as tensors by name and plain values."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        if self.optimisation.average:
+            tensors |= {f"averaged.{name}": value for name, value in self.averaged.items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimiser.state.get(parameter, {}).items():
+                tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
+        return tensors, {"step": self.step, "loss": self.loss}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
+        """Takes a saved state up; going on is then the same, bit for bit, as never having stopped."""
+        weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+        try:
+            self.model.load_state_dict(weights)
+        except RuntimeError:
+            raise RunError("the checkpoint holds weights of another model; use another directory") from None
+        for name, parameter in self.model.named_parameters():
+            if f"averaged.{name}" in tensors:
+                self.averaged[name].copy_(tensors[f"averaged.{name}"])
+            saved = {
+                key.split(".")[1]: value.clone()
+                for key, value in tensors.items()
+                if key.startswith("optimiser.") and key.split(".", 2)[2] == name
+            }
+            if saved:
+                self.optimiser.state[parameter] = saved
+        self.step, self.loss = int(values["step"]), float(values["loss"])
+
     def _average(self) -> None:
         first = self.optimisation.steps * (1 - self.optimisation.average)
         seen = self.step - first

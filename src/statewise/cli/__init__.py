@@ -13,6 +13,7 @@ import typer
 from statewise import __version__
 from statewise.cli.demo import demo
 from statewise.cli.machine import machine
+from statewise.cli.train import evaluate, train
 from statewise.errors import StatewiseError
 
 app = typer.Typer(
@@ -24,6 +25,8 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(machine)
+app.command()(train)
+app.command("eval")(evaluate)
 
 
 @app.callback(invoke_without_command=True)

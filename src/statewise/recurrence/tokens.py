@@ -7,7 +7,10 @@ from torch.utils import _pytree as pytree
 
 from statewise.recurrence.grouped import grouped_products
 from statewise.recurrence.reference import rescale
-from statewise.transitions import Full, Transition
+from statewise.transitions import Full, LinearTransition, Rotation, Transition
+
+# steps between rescalings: float32 holds gains of up to 200 a step that long
+_PIECE = 16
 
 
 def unroll_tokens(
@@ -27,12 +30,35 @@ def unroll_tokens(
     table = transition.coefficients(embeddings)
     if isinstance(transition, Full):
         return grouped_products(table, h0, tokens)
+    if isinstance(transition, Rotation):
+        # rotations compose by adding their angles: no loop over time
+        return transition.act(table[tokens].cumsum(dim=1), h0.unsqueeze(1))
     h = h0
     outputs = []
     for t in range(tokens.shape[1]):
         h = transition.act(_look_up(table, tokens[:, t]), h)
         outputs.append(h)
     return torch.stack(outputs, dim=1) if outputs else h0.unsqueeze(1)[:, :0]
+
+
+def unroll_directions(
+    transition: LinearTransition,
+    embeddings: Float[Tensor, "token input"],
+    tokens: Int[Tensor, "batch time"],
+    h0: Float[Tensor, "batch hidden"],
+) -> Float[Tensor, "batch time hidden"]:
+    """Computes every h_t up to a positive factor, which is all that a normalised readout sees.
+
+    Every few steps the state is divided by its norm, taken as a constant, so that long words neither overflow nor
+    underflow; the gradient of any function of directions is not changed by that.
+    """
+    pieces = []
+    for piece in tokens.split(_PIECE, dim=1):
+        pieces.append(unroll_tokens(transition, embeddings, piece, h0))
+        last = pieces[-1][:, -1]
+        norm = torch.linalg.vector_norm(last.detach(), dim=-1, keepdim=True)
+        h0 = last / torch.where(norm > 0, norm, 1.0)
+    return torch.cat(pieces, dim=1) if pieces else h0.unsqueeze(1)[:, :0]
 
 
 def last_of_tokens(

@@ -1,0 +1,81 @@
+"""Checkpoints that survive a full disk, a kill and a flipped bit.
+
+A directory holds `manifest.json` and the one folder that it names. A new folder is written aside first; replacing the
+manifest, which also holds the SHA-256 of each file, is the moment at which it counts; the old folder goes last.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from statewise.errors import RunError, shorten
+
+MANIFEST = "manifest.json"
+
+
+def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    """Writes tensors and plain values as the directory's checkpoint; on any failure the former one stays."""
+    folder = directory / name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        contents = {
+            "tensors.safetensors": save({key: tensor.contiguous() for key, tensor in tensors.items()}),
+            "values.json": json.dumps(values).encode(),
+        }
+        for file, content in contents.items():
+            _write_through(folder / file, content)
+        hashes = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
+        aside = directory / f".{MANIFEST}.{os.getpid()}"
+        _write_through(aside, json.dumps({"folder": name, "sha256": hashes}).encode())
+        os.replace(aside, directory / MANIFEST)
+        _sync_folder(directory)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        reason = (error.strerror or str(error)).lower()
+        raise RunError(
+            f'cannot write a checkpoint in "{shorten(directory)}": {reason}; the one before is kept'
+        ) from None
+    for other in directory.glob("step-*"):
+        if other.name != name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def read_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Reads the directory's checkpoint, or gives None where there is none; damage is an error."""
+    manifest = directory / MANIFEST
+    if not manifest.exists():
+        return None
+    try:
+        listed = json.loads(manifest.read_text())
+        contents = {file: (directory / listed["folder"] / file).read_bytes() for file in listed["sha256"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f'the checkpoint in "{shorten(directory)}" is incomplete ({shorten(error)}); start anew'
+        ) from None
+    for file, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != listed["sha256"][file]:
+            raise RunError(f'"{shorten(file)}" in "{shorten(directory)}" is damaged: its hash differs; start anew')
+    return load(contents["tensors.safetensors"]), json.loads(contents["values.json"])
+
+
+def _write_through(file: Path, content: bytes) -> None:
+    with file.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

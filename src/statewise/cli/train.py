@@ -1,0 +1,144 @@
+"""`statewise train` and `statewise eval`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewise.cli.config import RunConfig, resolve
+from statewise.cli.show import show
+from statewise.errors import RunError, shorten
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="The run's directory; a run that was cut short is taken up.")],
+    task: Annotated[str | None, typer.Option(metavar="MACHINE", help="What is tracked.")] = None,
+    model: Annotated[str | None, typer.Option(help="A level such as full or block(2), or a baseline.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with any of these options.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="statewise (ours), or stated (the paper's).")] = None,
+    hidden: Annotated[int | None, typer.Option(help="The hidden size.")] = None,
+    embedding: Annotated[int | None, typer.Option(help="The size of a trained embedding; 0 is one-hot.")] = None,
+    additive: Annotated[str | None, typer.Option(help="none, constant or input.")] = None,
+    readout: Annotated[str | None, typer.Option(help="plain or normalised.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Words per step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant or cosine.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Decay of all weights.")] = None,
+    longest: Annotated[int | None, typer.Option(help="The longest training words.")] = None,
+    late: Annotated[int | None, typer.Option(help="The longest words late in training; 0 for none.")] = None,
+    supervision: Annotated[str | None, typer.Option(help="final or aligned.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Train on so many words only.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights and words.")] = None,
+    stop_score: Annotated[float | None, typer.Option(help="End once this score is reached at length 500.")] = None,
+    threads: Annotated[int, typer.Option(help="Torch threads; one is bit for bit repeatable.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train one model on one machine."""
+    names = set(RunConfig.model_fields) & set(locals())
+    given = {name: value for name, value in locals().items() if name in names}
+    resolved = resolve(config, given).model_dump(mode="json")
+
+    import torch
+
+    from statewise.assemble import build_training
+    from statewise.run import Plan, run
+
+    torch.set_num_threads(threads)
+    training = build_training(resolved)
+    plan = Plan(
+        every=resolved["every"],
+        lengths=tuple(resolved["test_lengths"]),
+        words=resolved["words"],
+        stop_score=resolved["stop_score"],
+        settle=resolved["settle"],
+    )
+    record = run(training, plan, resolved, out, _progress)
+    by_length = {score["length"]: score["score"] for score in record["scores"]}
+    result: dict[str, Any] = {
+        "run": str(out),
+        "status": record["status"],
+        "score_id": by_length.get(min(by_length, default=0)),
+        "score_ood": by_length.get(max(by_length, default=0)),
+        "steps": record["steps"],
+        "seconds": record["seconds"],
+    }
+    lines = [
+        ("run", f"{out}: {resolved['model']} on {resolved['task']}, {record['status']}"),
+        ("steps", f"{record['steps']:,} in {record['seconds']:.1f} s, last loss {record['loss'] or float('nan'):.3g}"),
+        *((f"length {length}", f"score {score:.3f}") for length, score in by_length.items()),
+    ]
+    show(result, json, lines)
+    if record["status"] == "diverged":
+        raise typer.Exit(1)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
+    lengths: Annotated[str, typer.Option(help="Word lengths, separated by commas.")] = "10,500,10000",
+    words: Annotated[int, typer.Option(help="Words per length.")] = 200,
+    plot: Annotated[Path | None, typer.Option(help="Draw score against length into this .png or .svg.")] = None,
+    threads: Annotated[int, typer.Option(help="Torch threads.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Try a trained model at any lengths."""
+    asked = _lengths(lengths)
+    if words < 1:
+        raise RunError(f"words is {words}; expected at least 1; correct it")
+    options = _options(run)
+
+    import torch
+
+    from statewise.assemble import build_training
+    from statewise.checkpoint import read_checkpoint
+    from statewise.evaluate import evaluate as score_all
+
+    torch.set_num_threads(threads)
+    training = build_training(options)
+    saved = read_checkpoint(run)
+    if saved is None:
+        raise RunError(f'"{shorten(run)}" has no checkpoint yet; train it first')
+    training.restore(*saved)
+    model: Any = training.model.eval()
+    scores = score_all(model, training.task, asked, words, training.seed + 1)
+    result: dict[str, Any] = {
+        "run": str(run),
+        "lengths": asked,
+        "accuracy": [s.accuracy for s in scores],
+        "score": [s.score for s in scores],
+        "score_majority": [s.score_majority for s in scores],
+        "words": words,
+    }
+    if plot is not None:
+        from statewise.report.curves import draw_scores
+
+        draw_scores(plot, asked, result["score"], f"{options['model']} on {options['task']}")
+        result["plot"] = str(plot)
+    lines = [(f"length {s.length:,}", f"accuracy {s.accuracy:.3f}  score {s.score:.3f}") for s in scores]
+    show(result, json, lines + ([("plot", str(plot))] if plot else []))
+
+
+def _progress(look: Any, steps: int) -> None:
+    rate = look.step / look.seconds if look.seconds else 0.0
+    left = (steps - look.step) / rate if rate else 0.0
+    scores = " ".join(f"{score:6.3f}" for score in look.scores)
+    line = f"step {look.step:,}/{steps:,}  loss {look.loss:.4f}  scores {scores}  {rate:.0f} steps/s  {left:.0f} s left"
+    print(line, file=sys.stderr, flush=True)
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise RunError(f'lengths are "{shorten(text)}"; expected whole numbers such as 10,500; correct them') from None
+    if not lengths or min(lengths) < 1:
+        raise RunError(f'lengths are "{shorten(text)}"; expected numbers of at least 1; correct them')
+    return lengths
+
+
+def _options(run: Path) -> dict[str, Any]:
+    try:
+        return RunConfig.model_validate_json((run / "config.json").read_text()).model_dump(mode="json")
+    except (OSError, ValueError):
+        raise RunError(f'"{shorten(run)}" is not the directory of a run; give one that train wrote') from None

@@ -1,0 +1,195 @@
+"""The story of one run: train, look, save, stop, test, record. It reads from top to bottom."""
+
+import json
+import math
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from statewise.checkpoint import read_checkpoint, write_checkpoint
+from statewise.errors import RunError, shorten
+from statewise.evaluate import Score, evaluate
+from statewise.machines.files import write_whole
+from statewise.train import Training
+
+# test words come from a stream of their own, the same for every run of a seed
+_PROBE_WORDS = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is looked at, when, and when that is enough.
+
+    Args:
+        every: steps between looks.
+        probe: the length at which a look is taken; also the in-distribution one.
+        lengths: the lengths of the final test.
+        words: words per length of the final test.
+        stop_score: end early once the score at the longest probe has been this high `patience` looks in a row; 0 never.
+        patience: see `stop_score`.
+        settle: end early once the loss has stayed below this for `patience` looks; 0 never.
+    """
+
+    every: int = 250
+    probe: tuple[int, ...] = (10, 500)
+    lengths: tuple[int, ...] = (10, 500)
+    words: int = 1000
+    stop_score: float = 0.0
+    patience: int = 2
+    settle: float = 0.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look during training saw."""
+
+    step: int
+    loss: float
+    scores: tuple[float, ...]
+    seconds: float
+
+
+Show = Callable[[Look, int], None]
+
+
+def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path, show: Show) -> dict[str, Any]:
+    """Trains to the end of the plan, from wherever the directory's checkpoint is, and gives the run's record.
+
+    A finished directory gives its record back. Ctrl-C saves and raises KeyboardInterrupt.
+    """
+    finished = open_directory(directory, config)
+    if finished is not None:
+        return finished
+    looks = _take_up(training, directory)
+    began = time.perf_counter() - (looks[-1].seconds if looks else 0.0)
+    status = "done"
+    try:
+        while training.step < training.optimisation.steps:
+            loss = training.advance(min(plan.every, training.optimisation.steps - training.step))
+            if training.diverged:
+                status = "diverged"
+                break
+            seen = evaluate(_model(training), training.task, plan.probe, _PROBE_WORDS, training.seed)
+            looks.append(Look(training.step, loss, tuple(s.score for s in seen), time.perf_counter() - began))
+            _save(training, looks, directory)
+            show(looks[-1], training.optimisation.steps)
+            if _enough(looks, plan):
+                status = "stopped"
+                break
+    except KeyboardInterrupt:
+        _save(training, looks, directory)
+        raise
+    if status == "done":
+        training.use_average()
+        _save(training, looks, directory)
+    scores = (
+        []
+        if status == "diverged"
+        else evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
+    )
+    record = _record(training, plan, config, looks, scores, status, time.perf_counter() - began)
+    write_whole(directory / "record.json", json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def open_directory(directory: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+    """Begins or takes up a run directory; gives the record of one that has finished."""
+    file = directory / "config.json"
+    if file.exists():
+        try:
+            held = json.loads(file.read_text())
+        except (OSError, ValueError):
+            raise RunError(f'"{shorten(file)}" cannot be read; use another directory') from None
+        if held != config:
+            other = next(key for key in {**held, **config} if held.get(key) != config.get(key))
+            differs = f"{other}={shorten(held.get(other))}, not {shorten(config.get(other))}"
+            raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
+        record = directory / "record.json"
+        return json.loads(record.read_text()) if record.exists() else None
+    if directory.exists() and any(directory.iterdir()):
+        raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
+    write_whole(file, json.dumps(config, indent=1) + "\n")
+    return None
+
+
+def _take_up(training: Training, directory: Path) -> list[Look]:
+    saved = read_checkpoint(directory)
+    if saved is None:
+        return []
+    tensors, values = saved
+    training.restore(tensors, values)
+    return [Look(look["step"], look["loss"], tuple(look["scores"]), look["seconds"]) for look in values["looks"]]
+
+
+def _save(training: Training, looks: list[Look], directory: Path) -> None:
+    tensors, values = training.state()
+    values = {**values, "looks": [asdict(look) for look in looks]}
+    write_checkpoint(directory, f"step-{training.step}", tensors, values)
+
+
+def _enough(looks: list[Look], plan: Plan) -> bool:
+    recent = looks[-plan.patience :]
+    if len(recent) < plan.patience:
+        return False
+    tracked = plan.stop_score > 0 and all(look.scores[-1] >= plan.stop_score for look in recent)
+    settled = plan.settle > 0 and all(look.loss <= plan.settle for look in recent)
+    return tracked or settled
+
+
+def _model(training: Training) -> Any:
+    training.model.eval()
+    return training.model
+
+
+def _record(
+    training: Training,
+    plan: Plan,
+    config: dict[str, Any],
+    looks: list[Look],
+    scores: list[Score],
+    status: str,
+    seconds: float,
+) -> dict[str, Any]:
+    tokens = training.step * training.optimisation.batch * sum(training.task.lengths.bounds(0)) / 2
+    return {
+        "status": status,
+        "config": config,
+        "steps": training.step,
+        "seconds": round(seconds, 2),
+        "tokens_per_second": round(tokens / seconds) if seconds else None,
+        "loss": training.loss if math.isfinite(training.loss) else None,
+        "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
+        "scores": [
+            {"length": s.length, "count": s.count, "correct": s.correct, "accuracy": s.accuracy}
+            | {"score": s.score, "score_majority": s.score_majority}
+            for s in scores
+        ],
+        "history": [asdict(look) for look in looks],
+        "probe": list(plan.probe),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "statewise": _version()},
+        "commit": _commit(),
+    }
+
+
+def _version() -> str:
+    from statewise import __version__
+
+    return __version__
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, where it is one."""
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=5, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
