@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from statewise.task import Task
 _CHUNK_TOKENS = 65_536
 
 
+@runtime_checkable
 class Model(Protocol):
     """What evaluation asks of a model: a state that advances."""
 

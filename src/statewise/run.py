@@ -94,8 +94,9 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
         else evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
     )
     record = _record(training, plan, config, looks, scores, status, time.perf_counter() - began)
-    write_whole(directory / "record.json", json.dumps(record, indent=1) + "\n")
-    return record
+    written = json.dumps(record, indent=1)
+    write_whole(directory / "record.json", written + "\n")
+    return json.loads(written)
 
 
 def open_directory(directory: Path, config: dict[str, Any]) -> dict[str, Any] | None:

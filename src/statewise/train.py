@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -122,7 +122,7 @@ class Training:
         if self.optimisation.average and self.step >= self.optimisation.steps * (1 - self.optimisation.average):
             self.model.load_state_dict(self.averaged, strict=False)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Gives everything that the next step depends on, as tensors by name and plain values."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if self.optimisation.average:
@@ -132,7 +132,7 @@ class Training:
                 tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
         return tensors, {"step": self.step, "loss": self.loss}
 
-    def restore(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Takes a saved state up; going on is then the same, bit for bit, as never having stopped."""
         weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
         try:

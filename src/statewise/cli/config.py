@@ -9,8 +9,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from statewise.errors import RunError, shorten, unknown_name
 from statewise.expressions import Call, parse
 
-# learning rates of our recipe: levels with few parameters move them further
-RATES = {"rotation": 1e-2, "diagonal": 1e-2, "positive": 1e-2, "block": 3e-3}
+# what our recipe sets by model: levels with few parameters move them further, and need longer words to be exact;
+# baselines see the lengths of the paper only
+_SMALL = {"lr": 1e-2, "late": 320, "weight_decay": 0.1}
+BY_MODEL: dict[str, dict[str, Any]] = {
+    "full": {"lr": 1e-3, "late": 80},
+    "cp": {"lr": 1e-3, "late": 80},
+    "block": {"lr": 3e-3, "late": 320, "weight_decay": 0.1},
+    "rotation": _SMALL,
+    "diagonal": _SMALL,
+    "positive": _SMALL,
+}
 
 RECIPES: dict[str, dict[str, Any]] = {
     # the paper's protocol to the letter; what it leaves open is in docs/recipes.md
@@ -29,8 +38,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "embedding": 0,
         "readout": "normalised",
         "steps": 2_000,
+        "lr": 1e-3,
         "schedule": "cosine",
-        "late": 80,
+        "late": 0,
     },
 }
 
@@ -86,9 +96,9 @@ def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
     if unknown:
         raise unknown_name("config key", unknown[0], RunConfig.model_fields)
     parsed = parse(str(given["model"]))
-    rate = RATES.get(parsed.name, 1e-3) if isinstance(parsed, Call) else 1e-3
+    by_model = BY_MODEL.get(parsed.name, {}) if isinstance(parsed, Call) and recipe == "statewise" else {}
     try:
-        return RunConfig.model_validate({"lr": rate} | RECIPES[recipe] | given)
+        return RunConfig.model_validate(RECIPES[recipe] | by_model | given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -32,7 +32,7 @@ def unroll_tokens(
         return grouped_products(table, h0, tokens)
     if isinstance(transition, Rotation):
         # rotations compose by adding their angles: no loop over time
-        return transition.act(table[tokens].cumsum(dim=1), h0.unsqueeze(1))
+        return transition.act(table[tokens].cumsum(dim=1), h0.unsqueeze(1).expand(-1, tokens.shape[1], -1))
     h = h0
     outputs = []
     for t in range(tokens.shape[1]):

@@ -1,0 +1,267 @@
+"""Runs from the command line and inside: resume, interruption, damage, divergence."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from statewise.assemble import build_training
+from statewise.checkpoint import read_checkpoint, write_checkpoint
+from statewise.cli.config import RECIPES, resolve
+from statewise.errors import RunError, StatewiseError
+from statewise.evaluate import evaluate
+from statewise.run import Plan, run
+
+SMALL = {"hidden": 8, "steps": 30, "every": 10, "words": 50, "late": 20}
+PLAN = Plan(every=10, words=50)
+
+
+def options(**changes):
+    given = {"task": "parity", "model": "full"} | SMALL | changes
+    return resolve(None, given).model_dump(mode="json")
+
+
+def quiet(look, steps):
+    pass
+
+
+def statewise(*arguments, **extra):
+    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, **extra)
+
+
+MODELS = ["full", "cp(4)", "block(2)", "rotation", "diagonal", "positive", "rnn", "lstm", "gru", "mamba", "transformer"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_resuming_is_bit_for_bit_not_having_stopped(tmp_path, model):
+    torch.set_num_threads(1)
+    given = options(model=model, average=0.5, weight_decay=0.1, readout_decay=0.1, clip=1.0, warmup=3)
+    whole = build_training(given)
+    run(whole, PLAN, given, tmp_path / "whole", quiet)
+
+    def stop_after_one(look, steps):
+        raise KeyboardInterrupt
+
+    pieces = build_training(given)
+    with pytest.raises(KeyboardInterrupt):
+        run(pieces, PLAN, given, tmp_path / "pieces", stop_after_one)
+    # a new process would build a new training
+    again = build_training(given)
+    record = run(again, PLAN, given, tmp_path / "pieces", quiet)
+    assert [look["step"] for look in record["history"]] == [10, 20, 30]
+    for (name, a), (_, b) in zip(whole.model.state_dict().items(), again.model.state_dict().items(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_a_finished_run_gives_its_record_back(tmp_path):
+    given = options()
+    first = run(build_training(given), PLAN, given, tmp_path, quiet)
+    assert run(build_training(given), PLAN, given, tmp_path, quiet) == first
+    assert {"config", "versions", "history", "scores", "seconds", "tokens_per_second", "commit"} <= first.keys()
+    assert {"length", "count", "correct", "accuracy", "score"} <= first["scores"][0].keys()
+
+
+def test_another_config_is_refused(tmp_path):
+    given = options()
+    run(build_training(given), PLAN, given, tmp_path, quiet)
+    other = options(seed=1)
+    with pytest.raises(RunError, match="holds a run with seed=0, not 1"):
+        run(build_training(other), PLAN, other, tmp_path, quiet)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "file").write_text("mine")
+    with pytest.raises(RunError, match="not empty"):
+        run(build_training(given), PLAN, given, tmp_path / "foreign", quiet)
+    assert (tmp_path / "foreign" / "file").read_text() == "mine"
+
+
+def test_divergence_is_an_outcome(tmp_path):
+    given = options(lr=1e30, readout="plain", schedule="constant", recipe="stated", embedding=4)
+    record = run(build_training(given), PLAN, given, tmp_path, quiet)
+    assert record["status"] == "diverged"
+    assert record["loss"] is None or math.isfinite(record["loss"])
+    assert record["scores"] == []
+
+
+def test_early_stop_on_score_and_on_loss(tmp_path):
+    given = options(steps=400, lr=0.01, late=0)
+    stopped = Plan(every=20, words=50, probe=(10,), stop_score=0.99, patience=2)
+    record = run(build_training(given), stopped, given, tmp_path / "score", quiet)
+    assert record["status"] == "stopped"
+    assert all(look["scores"][-1] >= 0.99 for look in record["history"][-2:])
+    assert record["steps"] < 400
+    settled = Plan(every=20, words=50, probe=(10,), settle=0.5, patience=2)
+    assert run(build_training(given), settled, given, tmp_path / "loss", quiet)["status"] == "stopped"
+
+
+def test_checkpoints_notice_damage_and_survive_failures(tmp_path):
+    tensors, values = {"a": torch.arange(5.0)}, {"step": 1}
+    assert read_checkpoint(tmp_path) is None
+    write_checkpoint(tmp_path, "step-1", tensors, values)
+    again, held = read_checkpoint(tmp_path)
+    assert torch.equal(again["a"], tensors["a"])
+    assert held == values
+    # a kill before the manifest is replaced leaves the old checkpoint
+    (tmp_path / "step-2").mkdir()
+    (tmp_path / "step-2" / "tensors.safetensors").write_bytes(b"half")
+    assert read_checkpoint(tmp_path)[1] == values
+    write_checkpoint(tmp_path, "step-2", tensors, {"step": 2})
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-2"]
+    file = tmp_path / "step-2" / "tensors.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(bytes(content))
+    with pytest.raises(RunError, match="damaged"):
+        read_checkpoint(tmp_path)
+    file.write_bytes(bytes(content[:10]))
+    with pytest.raises(RunError, match="damaged"):
+        read_checkpoint(tmp_path)
+    file.unlink()
+    with pytest.raises(RunError, match="incomplete"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
+    write_checkpoint(tmp_path, "step-1", {"a": torch.zeros(3)}, {"step": 1})
+
+    def full(file, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("statewise.checkpoint._write_through", full)
+    with pytest.raises(RunError, match="no space left"):
+        write_checkpoint(tmp_path, "step-2", {"a": torch.ones(3)}, {"step": 2})
+    assert read_checkpoint(tmp_path)[1] == {"step": 1}
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-1"]
+
+
+def test_evaluation_counts_and_normalises():
+    given = options(task="modular_addition(5)", longest=6)
+    training = build_training(given)
+    scores = evaluate(training.model.eval(), training.task, [1, 7, 3000], 40, 0)
+    assert [s.length for s in scores] == [1, 7, 3000]
+    for s in scores:
+        assert s.accuracy == s.correct / 40
+        assert s.score == pytest.approx((s.accuracy - 0.2) / 0.8)
+
+
+def test_aligned_supervision_trains(tmp_path):
+    given = options(supervision="aligned", steps=150, lr=0.01)
+    record = run(build_training(given), Plan(every=50, words=50), given, tmp_path, quiet)
+    assert record["history"][-1]["loss"] < record["history"][0]["loss"]
+
+
+def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
+    stated = resolve(None, {"task": "parity", "model": "full", "recipe": "stated"})
+    assert (stated.hidden, stated.embedding, stated.steps, stated.batch, stated.readout) == (
+        256,
+        256,
+        100_000,
+        64,
+        "plain",
+    )
+    assert (stated.shortest, stated.longest, stated.schedule, stated.weight_decay, stated.late) == (
+        2,
+        10,
+        "constant",
+        0.0,
+        0,
+    )
+    ours = resolve(None, {"task": "parity", "model": "rotation"})
+    assert (ours.readout, ours.lr) == ("normalised", 0.01)
+    assert set(RECIPES) == {"stated", "statewise"}
+
+
+def test_train_and_eval_from_the_command_line(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('task = "parity"\nmodel = "diagonal"\nsteps = 60\nevery = 20\nhidden = 8\nwords = 50\n')
+    done = statewise("train", "--config", file, "--seed", "1", "--out", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert {"run", "score_id", "score_ood", "steps", "seconds"} <= result.keys()
+    assert "steps/s" in done.stderr
+    assert "s left" in done.stderr
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["seed"] == 1
+    plot = tmp_path / "scores.png"
+    done = statewise("eval", tmp_path / "run", "--lengths", "10,500", "--words", "50", "--plot", plot, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["lengths"] == [10, 500]
+    assert len(result["accuracy"]) == len(result["score"]) == 2
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+BAD_CALLS = [
+    (["--model", "full"], "no task"),
+    (["--task", "parity"], "no model"),
+    (["--task", "party", "--model", "full"], 'did you mean "parity"'),
+    (["--task", "parity", "--model", "ful"], 'did you mean "full"'),
+    (["--task", "modular_addition(1)", "--model", "full"], "at least 2"),
+    (["--task", "parity", "--model", "full", "--hidden", "0"], "hidden"),
+    (["--task", "parity", "--model", "rotation", "--hidden", "7"], "even hidden size"),
+    (["--task", "parity", "--model", "full", "--longest", "1"], "swap them"),
+    (["--task", "parity", "--model", "full", "--lr", "nan"], "lr is nan"),
+    (["--task", "parity", "--model", "full", "--steps", "x"], "steps"),
+    (["--task", "parity", "--model", "full", "--recipe", "statd"], 'did you mean "stated"'),
+    (["--task", "parity", "--model", "full", "--readout", "soft"], "readout"),
+    (["--config", "none.toml"], "no such file"),
+    (["--config", "bad.toml"], "not TOML"),
+    (["--config", "unknown.toml"], 'did you mean "hidden"'),
+    (["--config", "wrong.toml"], "config key hidden"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
+def test_bad_runs_get_one_line_and_code_2(tmp_path, arguments, message):
+    (tmp_path / "bad.toml").write_text("= 3")
+    (tmp_path / "unknown.toml").write_text('task = "parity"\nmodel = "full"\nhiden = 3')
+    (tmp_path / "wrong.toml").write_text('task = "parity"\nmodel = "full"\nhidden = "many"')
+    done = statewise("train", "--out", "run", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert message in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
+    for arguments, message in [
+        ([tmp_path], "not the directory of a run"),
+        ([tmp_path, "--lengths", "a"], "whole numbers"),
+        ([tmp_path, "--lengths", "0"], "at least 1"),
+        ([tmp_path, "--words", "0"], "words is 0"),
+    ]:
+        done = statewise("eval", *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
+    command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
+    command += ["--model", "full", "--hidden", "8", "--steps", "100000", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    manifest = Path(tmp_path / "run" / "manifest.json")
+    for _ in range(600):
+        if manifest.exists():
+            break
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    step = read_checkpoint(tmp_path / "run")[1]["step"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    first = process.stderr.readline()
+    process.kill()
+    process.communicate()
+    assert int(first.split("/")[0].removeprefix("step ").replace(",", "")) > step
+
+
+def test_read_only_directories_are_refused():
+    training = build_training(options())
+    with pytest.raises(StatewiseError, match="cannot write"):
+        run(training, PLAN, options(), Path("/proc/none"), quiet)

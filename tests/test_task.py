@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+from statewise.errors import TaskError
+from statewise.machines import machine
+from statewise.task import Lengths, Task, stream
+
+
+def same(a, b):
+    return all(np.array_equal(getattr(a, key), getattr(b, key)) for key in ("words", "lengths", "outputs"))
+
+
+TASKS = [
+    Task(machine("modular_addition(5)")),
+    Task(machine("modular_arithmetic(5)"), Lengths(3, 9), "aligned"),
+    Task(machine("tomita(3)"), Lengths(4, 4)),
+    Task(machine("parity"), Lengths(2, 6), samples=40, validation=20),
+]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=range(len(TASKS)))
+def test_batches_depend_on_seed_and_position_alone(task):
+    before = np.random.get_state()[1].copy()
+    later = [task.batch(7, position, 16) for position in (5, 2, 9)]
+    fresh = Task(task.machine, task.lengths, task.supervision, task.samples, task.validation)
+    for position, batch in zip((5, 2, 9), later, strict=True):
+        assert same(fresh.batch(7, position, 16), batch)
+    assert not same(task.batch(8, 5, 16), later[0])
+    assert not same(task.batch(7, 6, 16), later[0])
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=range(len(TASKS)))
+def test_answers_are_the_machines(task):
+    batch = task.batch(0, 3, 32)
+    for word, length, outputs, final in zip(batch.words, batch.lengths, batch.outputs, batch.finals, strict=True):
+        assert task.lengths.shortest <= length <= task.lengths.longest
+        assert np.array_equal(outputs[:length], task.machine.outputs[task.machine.track(word[:length])])
+        assert final == task.machine.answer(word[:length])
+
+
+def test_words_never_reach_the_error_output():
+    task = TASKS[1]
+    error = task.machine.output_names.index("error")
+    for position in range(20):
+        batch = task.batch(0, position)
+        inside = np.arange(batch.words.shape[1]) < batch.lengths[:, None]
+        assert not (batch.outputs[inside] == error).any()
+    assert task.classes == 5
+
+
+def test_lengths_are_uniform_and_symbols_too():
+    task = TASKS[0]
+    batch = task.batch(0, 0, 20_000)
+    counts = np.bincount(batch.lengths, minlength=11)[2:]
+    assert abs(counts - 20_000 / 9).max() < 5 * (20_000 / 9) ** 0.5
+    symbols = np.bincount(batch.words[:, 0], minlength=5)
+    assert abs(symbols - 4_000).max() < 5 * 4_000**0.5
+
+
+def test_lengths_grow_early_and_late():
+    growing = Lengths(2, 10, growth=80)
+    assert [growing.bounds(p) for p in (0, 40, 79, 80, 500)] == [(2, 2), (2, 6), (2, 9), (2, 10), (2, 10)]
+    late = Lengths(2, 10, late=80, late_from=100, late_to=160)
+    assert [late.bounds(p)[1] for p in (0, 99, 100, 119, 120, 140, 200)] == [10, 10, 20, 20, 40, 80, 80]
+    assert late.bounds(200) == (40, 80)
+    assert Task(machine("parity"), late).batch(0, 200, 8).lengths.min() >= 40
+
+
+def test_fixed_sets_are_different_words_and_epochs_use_each_once():
+    task = TASKS[3]
+    held = task.held_out(1)
+    held_words = {(int(n), tuple(w[:n])) for w, n in zip(held.words, held.lengths, strict=True)}
+    assert len(held_words) == 20
+    seen = [task.batch(1, position, 10) for position in range(8)]
+    words = [(int(n), tuple(w[:n])) for b in seen for w, n in zip(b.words, b.lengths, strict=True)]
+    assert len(set(words[:40])) == 40
+    assert set(words[:40]) == set(words[40:])
+    assert words[:40] != words[40:]
+    assert not set(words) & held_words
+
+
+def test_streams_of_different_names_differ():
+    draws = [stream(0, *names).integers(0, 2**60) for names in [("a",), ("b",), ("a", 1), ("a", "1"), ()]]
+    assert len(set(draws)) == 5
+    assert stream(0, "a").integers(0, 2**60) == draws[0]
+
+
+BAD = [
+    (lambda: Lengths(5, 2), "swap them"),
+    (lambda: Lengths(0, 2), "expected 1 or more"),
+    (lambda: Lengths(2, 10, growth=-1), "negative"),
+    (lambda: Lengths(2, 10, late=20, late_from=9, late_to=5), "earlier"),
+    (lambda: Task(machine("cyclic(1)")), "one output only"),
+    (lambda: Task(machine("parity"), samples=0), "samples is 0"),
+    (lambda: Task(machine("parity"), validation=3), "give samples too"),
+    (lambda: Task(machine("parity"), Lengths(2, 3), samples=50).batch(0, 0), "only about 12 different words"),
+    (lambda: Task(machine("parity")).held_out(0), "no validation"),
+    (lambda: Task(machine("parity")).test(0, 0, 5), "test length is 0"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), BAD)
+def test_bad_tasks_get_one_sentence(build, message):
+    with pytest.raises(TaskError, match=message):
+        build()
