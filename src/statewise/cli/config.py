@@ -11,14 +11,13 @@ from statewise.expressions import Call, parse
 
 # what our recipe sets by model: levels with few parameters move them further, and need longer words to be exact;
 # baselines see the lengths of the paper only
-_SMALL = {"lr": 1e-2, "late": 320, "weight_decay": 0.1}
 BY_MODEL: dict[str, dict[str, Any]] = {
     "full": {"lr": 1e-3, "late": 80},
     "cp": {"lr": 1e-3, "late": 80},
     "block": {"lr": 3e-3, "late": 320, "weight_decay": 0.1},
-    "rotation": _SMALL,
-    "diagonal": _SMALL,
-    "positive": _SMALL,
+    "rotation": {"lr": 1e-2, "late": 320, "weight_decay": 0.1},
+    "diagonal": {"lr": 3e-3, "clip": 1.0},
+    "positive": {"lr": 3e-3, "clip": 1.0},
 }
 
 RECIPES: dict[str, dict[str, Any]] = {
