@@ -13,6 +13,7 @@ import typer
 from statewise import __version__
 from statewise.cli.demo import demo
 from statewise.cli.machine import machine
+from statewise.cli.parity import demo_parity
 from statewise.cli.train import evaluate, train
 from statewise.errors import StatewiseError
 
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command("demo-parity")(demo_parity)
 app.command()(machine)
 app.command()(train)
 app.command("eval")(evaluate)

@@ -1,65 +1,94 @@
 """`statewise demo`: the shortest true story."""
 
+import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from statewise.cli.config import resolve
 from statewise.cli.show import show
 
-_MACHINE, _LENGTH, _WORDS, _SEED = "modular_addition(5)", 10_000, 16, 0
+_TASK, _MODEL, _STEPS, _LATE, _SEED = "modular_addition(5)", "full", 1_000, 40, 0
+_WORDS, _LENGTHS = 200, (10, 500, 10_000)
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Also write the result to demo.json in this directory.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep the trained run in this directory.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compile a machine into weights, and track it for 10,000 steps."""
-    import json as encoder
-
-    import numpy as np
-    import torch
-
-    from statewise.layer import BilinearRNN
-    from statewise.machines import machine
-    from statewise.machines.files import write_whole
-    from statewise.theory.compile import compile_one_hot
-
+    """Train a network on a machine, test it far beyond its training lengths, and beside it a compiled one."""
     began = time.perf_counter()
-    target = machine(_MACHINE)
-    exact = compile_one_hot(target)
-    rnn = BilinearRNN(target.symbols, target.states, transition="full")
-    with torch.no_grad():
-        rnn.layers[0].weight.copy_(exact.weight)  # pyright: ignore
-        rnn.initial_state.copy_(exact.initial)
-        words = np.random.default_rng(_SEED).integers(0, target.symbols, size=(_WORDS, _LENGTH))
-        inputs = torch.nn.functional.one_hot(torch.from_numpy(words), target.symbols).float()
-        hidden, _ = rnn(inputs)
-        answers = (hidden @ exact.readout.T).argmax(dim=-1).numpy()
-    correct = int((answers == target.outputs[target.track(words)]).sum())
-    chance = 1 / target.classes
-    accuracy = correct / words.size
-    result = {
-        "machine": target.name,
-        "model": "full",
-        "hidden": rnn.hidden_size,
-        "length": _LENGTH,
-        "answers": words.size,
-        "correct": correct,
-        "score_ood": (accuracy - chance) / (1 - chance),
-        "seconds": round(time.perf_counter() - began, 3),
-    }
+    options = resolve(
+        None, {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE, "test_lengths": _LENGTHS}
+    ).model_dump(mode="json")
     if out is not None:
-        write_whole(out / "demo.json", encoder.dumps(result) + "\n")
+        record = _train(options, out / "run")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            record = _train(options, Path(folder) / "run")
+    trained = {score["length"]: score["score"] for score in record["scores"]}
+    compiled = _compiled_score(_LENGTHS[-1])
+    result: dict[str, Any] = {
+        "task": _TASK,
+        "model": _MODEL,
+        "hidden": options["hidden"],
+        "scores": {str(length): score for length, score in trained.items()},
+        "score_ood": trained[500],
+        "compiled_score": compiled,
+        "compiled_length": _LENGTHS[-1],
+        "run": None if out is None else str(out / "run"),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+    by_length = ", ".join(f"{score:.2f} at {length:,}" for length, score in trained.items())
     lines = [
-        ("machine", f"{target.name}: {target.states} states, {target.symbols} symbols"),
+        ("machine", f"{_TASK}: the sum of symbols mod 5, answered after the last symbol"),
+        ("network", f"h_t = A(x_t) h_(t-1), full bilinear, hidden size {options['hidden']}"),
+        ("trained", f"{_STEPS:,} steps on words of 2 to 10 symbols, the last ones on up to {_LATE}"),
+        ("scores", f"{by_length} symbols (0 is chance, 1 is perfect)"),
         (
-            "network",
-            f"h_t = A(x_t) h_(t-1), full bilinear, hidden size {rnn.hidden_size}, compiled not trained",
+            "compiled",
+            f"the same machine written into weights, hidden size 5: {compiled:.2f} at {_LENGTHS[-1]:,} symbols",
         ),
-        ("tracked", f"{_WORDS} random words of {_LENGTH:,} symbols"),
-        ("correct", f"{correct:,} of {words.size:,} states; score {result['score_ood']:.2f}"),
         ("seconds", f"{result['seconds']}"),
     ]
     show(result, json, lines)
+
+
+def _train(options: dict[str, Any], directory: Path) -> dict[str, Any]:
+    import torch
+
+    from statewise.assemble import build_training
+    from statewise.cli.train import show_progress
+    from statewise.run import Plan, run
+
+    torch.set_num_threads(1)
+    print(f"training {options['model']} on {options['task']}", file=sys.stderr)
+    plan = Plan(every=options["every"], lengths=tuple(options["test_lengths"]), words=_WORDS)
+    return run(build_training(options), plan, options, directory, show_progress)
+
+
+def _compiled_score(length: int) -> float:
+    """Tracks words with the machine's own transition matrices as weights; there is nothing to train."""
+    import torch
+
+    from statewise.evaluate import evaluate
+    from statewise.machines import machine
+    from statewise.task import Task
+    from statewise.theory.compile import compile_one_hot
+    from statewise.tracker import StateTracker
+
+    task = Task(machine(_TASK))
+    exact = compile_one_hot(task.machine)
+    tracker = StateTracker(task.machine.symbols, task.machine.classes, task.machine.states)
+    tracker.load_state_dict(
+        {
+            "transition.weight": exact.weight,
+            "initial_state": exact.initial,
+            "readout": exact.readout,
+            "embeddings": torch.eye(task.machine.symbols),
+        }
+    )
+    return evaluate(tracker, task, [length], _WORDS, _SEED)[0].score

@@ -54,7 +54,7 @@ def train(
         stop_score=resolved["stop_score"],
         settle=resolved["settle"],
     )
-    record = run(training, plan, resolved, out, _progress)
+    record = run(training, plan, resolved, out, show_progress)
     by_length = {score["length"]: score["score"] for score in record["scores"]}
     result: dict[str, Any] = {
         "run": str(out),
@@ -119,7 +119,8 @@ def evaluate(
     show(result, json, lines + ([("plot", str(plot))] if plot else []))
 
 
-def _progress(look: Any, steps: int) -> None:
+def show_progress(look: Any, steps: int) -> None:
+    """Prints one line on stderr: step, loss, scores, rate and the time left."""
     rate = look.step / look.seconds if look.seconds else 0.0
     left = (steps - look.step) / rate if rate else 0.0
     scores = " ".join(f"{score:6.3f}" for score in look.scores)

@@ -9,8 +9,8 @@ from statewise.recurrence.grouped import grouped_products
 from statewise.recurrence.reference import rescale
 from statewise.transitions import Full, LinearTransition, Rotation, Transition
 
-# steps between rescalings: float32 holds gains of up to 200 a step that long
-_PIECE = 16
+# steps between rescalings: float32 holds gains of up to 10,000 a step that long
+_PIECE = 8
 
 
 def unroll_tokens(
@@ -52,6 +52,8 @@ def unroll_directions(
     Every few steps the state is divided by its norm, taken as a constant, so that long words neither overflow nor
     underflow; the gradient of any function of directions is not changed by that.
     """
+    if transition.norm_preserving:
+        return unroll_tokens(transition, embeddings, tokens, h0)
     pieces = []
     for piece in tokens.split(_PIECE, dim=1):
         pieces.append(unroll_tokens(transition, embeddings, piece, h0))
@@ -68,10 +70,19 @@ def last_of_tokens(
     h: Float[Tensor, "batch hidden"],
     log_norm: Float[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
-    """Runs over words of any length without gradient, with states of norm 1, and gives the last one only."""
+    """Runs over words of any length without gradient, and gives the last state with norm 1.
+
+    A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
+    rescaling at each.
+    """
     with torch.no_grad():
-        table = transition.coefficients(embeddings)
         h, log_norm = rescale(h, log_norm)
+        if isinstance(transition, LinearTransition):
+            for piece in tokens.split(_PIECE, dim=1):
+                if piece.shape[1]:
+                    h, log_norm = rescale(unroll_tokens(transition, embeddings, piece, h)[:, -1], log_norm)
+            return h, log_norm
+        table = transition.coefficients(embeddings)
         for t in range(tokens.shape[1]):
             h, log_norm = rescale(*transition.act_scaled(_look_up(table, tokens[:, t]), h, log_norm))
     return h, log_norm

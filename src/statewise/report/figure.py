@@ -1,0 +1,40 @@
+"""One way to make a figure: the same size and type everywhere, no window, PNG or SVG."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statewise.errors import RunError, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def check_figure_file(file: Path) -> None:
+    """Refuses a file that is no picture before any work is done for it."""
+    if file.suffix not in (".png", ".svg"):
+        raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
+
+
+@contextmanager
+def figure_of(file: Path) -> "Iterator[Axes]":
+    """Gives axes to draw on, and writes them to the file at the end."""
+    check_figure_file(file)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
+    axes.spines[["top", "right"]].set_visible(False)
+    try:
+        yield axes
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=150)
+    except OSError as error:
+        raise RunError(
+            f'cannot write "{shorten(file)}": {(error.strerror or "").lower()}; choose another place'
+        ) from None
+    finally:
+        pyplot.close(figure)
