@@ -14,8 +14,8 @@ from statewise.expressions import Call, parse
 BY_MODEL: dict[str, dict[str, Any]] = {
     "full": {"lr": 1e-3, "late": 80},
     "cp": {"lr": 1e-3, "late": 80},
-    "block": {"lr": 3e-3, "late": 320, "weight_decay": 0.1},
-    "rotation": {"lr": 1e-2, "late": 320, "weight_decay": 0.1},
+    "block": {"lr": 3e-3, "late": 160},
+    "rotation": {"lr": 1e-2, "late": 320},
     "diagonal": {"lr": 3e-3, "clip": 1.0},
     "positive": {"lr": 3e-3, "clip": 1.0},
 }
