@@ -5,7 +5,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
-HEADER = "| task | model | recipe | seed | steps | score at 10 | at 500 | at 10,000 |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+COLUMNS = ["task", "model", "recipe", "seed", "steps", "score at 10", "at 500", "at 10,000"]
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
 
 
 def table() -> str:

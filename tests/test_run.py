@@ -67,6 +67,7 @@ def test_a_finished_run_gives_its_record_back(tmp_path):
     assert run(build_training(given), PLAN, given, tmp_path, quiet) == first
     assert {"config", "versions", "history", "scores", "seconds", "tokens_per_second", "commit"} <= first.keys()
     assert {"length", "count", "correct", "accuracy", "score"} <= first["scores"][0].keys()
+    assert first["in_distribution"]["count"] == 9 * 6
 
 
 def test_another_config_is_refused(tmp_path):

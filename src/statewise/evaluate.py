@@ -72,6 +72,13 @@ def evaluate(model: Model, task: Task, lengths: Iterable[int], count: int, seed:
     return [_evaluate_one(model, task, length, count, seed) for length in lengths]
 
 
+def pooled(scores: list[Score]) -> Score:
+    """Puts the scores of several lengths together as one of their longest."""
+    count, correct = sum(s.count for s in scores), sum(s.correct for s in scores)
+    majority = sum(s.majority * s.count for s in scores) / count
+    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
+
+
 def _evaluate_one(model: Model, task: Task, length: int, count: int, seed: int) -> Score:
     batch = task.test(seed, length, count)
     tokens = torch.from_numpy(batch.words)

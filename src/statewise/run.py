@@ -14,7 +14,7 @@ import torch
 
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.errors import RunError, shorten
-from statewise.evaluate import Score, evaluate
+from statewise.evaluate import Score, evaluate, pooled
 from statewise.machines.files import write_whole
 from statewise.train import Training
 
@@ -93,7 +93,8 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
         if status == "diverged"
         else evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
     )
-    record = _record(training, plan, config, looks, scores, status, time.perf_counter() - began)
+    inside = _in_distribution(training, plan.words) if status != "diverged" else None
+    record = _record(training, plan, config, looks, scores, inside, status, time.perf_counter() - began)
     written = json.dumps(record, indent=1)
     write_whole(directory / "record.json", written + "\n")
     return json.loads(written)
@@ -143,6 +144,17 @@ def _enough(looks: list[Look], plan: Plan) -> bool:
     return tracked or settled
 
 
+def _in_distribution(training: Training, words: int) -> Score:
+    """Tries words of every training length, about as many in all as at any other length."""
+    lengths = range(training.task.lengths.shortest, training.task.lengths.longest + 1)
+    each = math.ceil(words / len(lengths))
+    return pooled(evaluate(_model(training), training.task, lengths, each, training.seed))
+
+
+def _written(score: Score) -> dict[str, Any]:
+    return asdict(score) | {"accuracy": score.accuracy, "score": score.score, "score_majority": score.score_majority}
+
+
 def _model(training: Training) -> Any:
     training.model.eval()
     return training.model
@@ -154,6 +166,7 @@ def _record(
     config: dict[str, Any],
     looks: list[Look],
     scores: list[Score],
+    inside: Score | None,
     status: str,
     seconds: float,
 ) -> dict[str, Any]:
@@ -166,11 +179,8 @@ def _record(
         "tokens_per_second": round(tokens / seconds) if seconds else None,
         "loss": training.loss if math.isfinite(training.loss) else None,
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
-        "scores": [
-            {"length": s.length, "count": s.count, "correct": s.correct, "accuracy": s.accuracy}
-            | {"score": s.score, "score_majority": s.score_majority}
-            for s in scores
-        ],
+        "scores": [_written(score) for score in scores],
+        "in_distribution": None if inside is None else _written(inside),
         "history": [asdict(look) for look in looks],
         "probe": list(plan.probe),
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "statewise": _version()},

@@ -1,6 +1,5 @@
 """`statewise demo`: the shortest true story."""
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -65,7 +64,6 @@ def _train(options: dict[str, Any], directory: Path) -> dict[str, Any]:
     from statewise.run import Plan, run
 
     torch.set_num_threads(1)
-    print(f"training {options['model']} on {options['task']}", file=sys.stderr)
     plan = Plan(every=options["every"], lengths=tuple(options["test_lengths"]), words=_WORDS)
     return run(build_training(options), plan, options, directory, show_progress)
 

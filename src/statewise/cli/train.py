@@ -56,10 +56,11 @@ def train(
     )
     record = run(training, plan, resolved, out, show_progress)
     by_length = {score["length"]: score["score"] for score in record["scores"]}
+    inside = record["in_distribution"]
     result: dict[str, Any] = {
         "run": str(out),
         "status": record["status"],
-        "score_id": by_length.get(min(by_length, default=0)),
+        "score_id": None if inside is None else inside["score"],
         "score_ood": by_length.get(max(by_length, default=0)),
         "steps": record["steps"],
         "seconds": record["seconds"],
@@ -67,7 +68,8 @@ def train(
     lines = [
         ("run", f"{out}: {resolved['model']} on {resolved['task']}, {record['status']}"),
         ("steps", f"{record['steps']:,} in {record['seconds']:.1f} s, last loss {record['loss'] or float('nan'):.3g}"),
-        *((f"length {length}", f"score {score:.3f}") for length, score in by_length.items()),
+        ("training lengths", f"score {float('nan') if inside is None else inside['score']:.3f}"),
+        *((f"length {length:,}", f"score {score:.3f}") for length, score in by_length.items()),
     ]
     show(result, json, lines)
     if record["status"] == "diverged":
