@@ -25,6 +25,7 @@ MACHINES = [
     "dihedral(4, generators=standard)",
     "quaternion",
     "quaternion(generators=standard)",
+    "symmetric(2, generators=standard)",
     "symmetric(3)",
     "symmetric(5, generators=standard)",
     "symmetric(4, states=points)",

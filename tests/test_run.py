@@ -47,12 +47,20 @@ def test_resuming_is_bit_for_bit_not_having_stopped(tmp_path, model):
     whole = build_training(given)
     run(whole, PLAN, given, tmp_path / "whole", quiet)
 
-    def stop_after_one(look, steps):
+    def stop(look, steps):
         raise KeyboardInterrupt
 
     pieces = build_training(given)
     with pytest.raises(KeyboardInterrupt):
-        run(pieces, PLAN, given, tmp_path / "pieces", stop_after_one)
+        run(pieces, PLAN, given, tmp_path / "pieces", stop)
+    # and once between two looks, in the middle of a step
+    pieces = build_training(given)
+    with pytest.MonkeyPatch.context() as patch:
+        calls = iter(range(4))
+        batch = type(pieces.task).batch
+        patch.setattr(type(pieces.task), "batch", lambda *a: batch(*a) if next(calls, None) is not None else stop(0, 0))
+        with pytest.raises(KeyboardInterrupt):
+            run(pieces, PLAN, given, tmp_path / "pieces", quiet)
     # a new process would build a new training
     again = build_training(given)
     record = run(again, PLAN, given, tmp_path / "pieces", quiet)
@@ -110,12 +118,15 @@ def test_checkpoints_notice_damage_and_survive_failures(tmp_path):
     assert torch.equal(again["a"], tensors["a"])
     assert held == values
     # a kill before the manifest is replaced leaves the old checkpoint
-    (tmp_path / "step-2").mkdir()
-    (tmp_path / "step-2" / "tensors.safetensors").write_bytes(b"half")
+    (tmp_path / "step-2-0").mkdir()
+    (tmp_path / "step-2-0" / "tensors.safetensors").write_bytes(b"half")
     assert read_checkpoint(tmp_path)[1] == values
     write_checkpoint(tmp_path, "step-2", tensors, {"step": 2})
-    assert [p.name for p in tmp_path.glob("step-*")] == ["step-2"]
-    file = tmp_path / "step-2" / "tensors.safetensors"
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-2-1"]
+    # the same step once more: the folder that counts stands until the manifest names another
+    write_checkpoint(tmp_path, "step-2", tensors, {"step": 2})
+    assert [p.name for p in tmp_path.glob("step-*")] == ["step-2-0"]
+    file = tmp_path / "step-2-0" / "tensors.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(bytes(content))
@@ -136,10 +147,11 @@ def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("statewise.checkpoint._write_through", full)
-    with pytest.raises(RunError, match="no space left"):
-        write_checkpoint(tmp_path, "step-2", {"a": torch.ones(3)}, {"step": 2})
-    assert read_checkpoint(tmp_path)[1] == {"step": 1}
-    assert [p.name for p in tmp_path.glob("step-*")] == ["step-1"]
+    for name in ("step-2", "step-1"):
+        with pytest.raises(RunError, match="no space left"):
+            write_checkpoint(tmp_path, name, {"a": torch.ones(3)}, {"step": 2})
+        assert read_checkpoint(tmp_path)[1] == {"step": 1}
+        assert [p.name for p in tmp_path.glob("step-*")] == ["step-1-0"]
 
 
 def test_evaluation_counts_and_normalises():
@@ -208,6 +220,10 @@ BAD_CALLS = [
     (["--task", "parity", "--model", "rotation", "--hidden", "7"], "even hidden size"),
     (["--task", "parity", "--model", "full", "--longest", "1"], "swap them"),
     (["--task", "parity", "--model", "full", "--lr", "nan"], "lr is nan"),
+    (["--task", "parity", "--model", "full", "--threads", "0"], "threads"),
+    (["--task", "parity", "--model", "full", "--seed", "99999999999999999999"], "seed"),
+    (["--task", "parity", "--model", "full", "--samples", "9", "--late", "20"], "one distribution"),
+    (["--config", "looks.toml"], "config key every"),
     (["--task", "parity", "--model", "full", "--steps", "x"], "steps"),
     (["--task", "parity", "--model", "full", "--recipe", "statd"], 'did you mean "stated"'),
     (["--task", "parity", "--model", "full", "--readout", "soft"], "readout"),
@@ -221,6 +237,7 @@ BAD_CALLS = [
 @pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
 def test_bad_runs_get_one_line_and_code_2(tmp_path, arguments, message):
     (tmp_path / "bad.toml").write_text("= 3")
+    (tmp_path / "looks.toml").write_text('task = "parity"\nmodel = "full"\nevery = 0')
     (tmp_path / "unknown.toml").write_text('task = "parity"\nmodel = "full"\nhiden = 3')
     (tmp_path / "wrong.toml").write_text('task = "parity"\nmodel = "full"\nhidden = "many"')
     done = statewise("train", "--out", "run", *arguments, cwd=tmp_path)
@@ -236,6 +253,7 @@ def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
         ([tmp_path, "--lengths", "a"], "whole numbers"),
         ([tmp_path, "--lengths", "0"], "at least 1"),
         ([tmp_path, "--words", "0"], "words is 0"),
+        ([tmp_path, "--plot", "x.txt"], ".png or .svg"),
     ]:
         done = statewise("eval", *arguments)
         assert done.returncode == 2

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from statewise.errors import TaskError
-from statewise.machines import machine
+from statewise.machines import Machine, machine
+from statewise.machines.dot import from_dot
 from statewise.task import Lengths, Task, stream
 
 
@@ -49,6 +50,21 @@ def test_words_never_reach_the_error_output():
     assert task.classes == 5
 
 
+def test_dead_ends_are_not_entered():
+    # 0 leads to 1 or 2; from 1 all moves are errors
+    m = Machine([[1, 2], [3, 3], [2, 0], [3, 3]], outputs=[0, 1, 1, 2], output_names=["a", "b", "error"])
+    batch = Task(m).batch(0, 0, 200)
+    inside = np.arange(batch.words.shape[1]) < batch.lengths[:, None]
+    visited = m.track(batch.words)[inside]
+    assert set(visited.tolist()) == {0, 2}
+
+
+def test_chance_counts_the_outputs_that_words_end_in():
+    mealy = from_dot('digraph { __start0 -> a; a -> b [label="x/0"]; b -> a [label="x/1"]; }')
+    assert mealy.classes == 3
+    assert Task(mealy).classes == 2
+
+
 def test_lengths_are_uniform_and_symbols_too():
     task = TASKS[0]
     batch = task.batch(0, 0, 20_000)
@@ -92,6 +108,8 @@ BAD = [
     (lambda: Lengths(2, 10, growth=-1), "negative"),
     (lambda: Lengths(2, 10, late=20, late_from=9, late_to=5), "earlier"),
     (lambda: Task(machine("cyclic(1)")), "one output only"),
+    (lambda: Task(machine("parity").replace(output_names=["ok", "error"])), "one output only"),
+    (lambda: Task(machine("parity"), Lengths(2, 6, growth=5), samples=9), "one distribution"),
     (lambda: Task(machine("parity"), samples=0), "samples is 0"),
     (lambda: Task(machine("parity"), validation=3), "give samples too"),
     (lambda: Task(machine("parity"), Lengths(2, 3), samples=50).batch(0, 0), "only about 12 different words"),

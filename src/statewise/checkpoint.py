@@ -5,6 +5,7 @@ manifest, which also holds the SHA-256 of each file, is the moment at which it c
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -21,30 +22,32 @@ MANIFEST = "manifest.json"
 
 def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
     """Writes tensors and plain values as the directory's checkpoint; on any failure the former one stays."""
-    folder = directory / name
+    contents = {
+        "tensors.safetensors": save({key: tensor.contiguous() for key, tensor in tensors.items()}),
+        "values.json": json.dumps(values).encode(),
+    }
+    hashes = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
+    # never the name of a folder that stands there, least of all of the one that counts now
+    number = next(n for n in itertools.count() if not (directory / f"{name}-{n}").exists())
+    folder = directory / f"{name}-{number}"
+    aside = directory / f".{MANIFEST}.{os.getpid()}"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        contents = {
-            "tensors.safetensors": save({key: tensor.contiguous() for key, tensor in tensors.items()}),
-            "values.json": json.dumps(values).encode(),
-        }
+        folder.mkdir(parents=True)
         for file, content in contents.items():
             _write_through(folder / file, content)
-        hashes = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
-        aside = directory / f".{MANIFEST}.{os.getpid()}"
-        _write_through(aside, json.dumps({"folder": name, "sha256": hashes}).encode())
+        _sync_folder(folder)
+        _write_through(aside, json.dumps({"folder": folder.name, "sha256": hashes}).encode())
         os.replace(aside, directory / MANIFEST)
-        _sync_folder(directory)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
+        aside.unlink(missing_ok=True)
         reason = (error.strerror or str(error)).lower()
         raise RunError(
-            f'cannot write a checkpoint in "{shorten(directory)}": {reason}; the one before is kept'
+            f'cannot write a checkpoint in "{shorten(directory)}": {reason}; the one before is kept; make room'
         ) from None
+    _sync_folder(directory)
     for other in directory.glob("step-*"):
-        if other.name != name:
+        if other != folder:
             shutil.rmtree(other, ignore_errors=True)
 
 

@@ -18,7 +18,7 @@ from statewise.evaluate import Score, evaluate, pooled
 from statewise.machines.files import write_whole
 from statewise.train import Training
 
-# test words come from a stream of their own, the same for every run of a seed
+# words per length of a look during training
 _PROBE_WORDS = 256
 
 
@@ -28,10 +28,10 @@ class Plan:
 
     Args:
         every: steps between looks.
-        probe: the length at which a look is taken; also the in-distribution one.
+        probe: the lengths at which a look is taken.
         lengths: the lengths of the final test.
         words: words per length of the final test.
-        stop_score: end early once the score at the longest probe has been this high `patience` looks in a row; 0 never.
+        stop_score: end early once the score at the last probe has been this high `patience` looks in a row; 0 never.
         patience: see `stop_score`.
         settle: end early once the loss has stayed below this for `patience` looks; 0 never.
     """
@@ -43,6 +43,14 @@ class Plan:
     stop_score: float = 0.0
     patience: int = 2
     settle: float = 0.0
+
+    def __post_init__(self) -> None:
+        numbers = (self.every, self.words, self.patience, *self.probe, *self.lengths)
+        if min(numbers) < 1 or not self.lengths:
+            raise RunError(
+                f"every, words and the test lengths are {self.every}, {self.words} and {shorten(self.lengths)}; "
+                "expected numbers of at least 1; correct them"
+            )
 
 
 @dataclass(frozen=True)
@@ -61,38 +69,29 @@ Show = Callable[[Look, int], None]
 def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path, show: Show) -> dict[str, Any]:
     """Trains to the end of the plan, from wherever the directory's checkpoint is, and gives the run's record.
 
-    A finished directory gives its record back. Ctrl-C saves and raises KeyboardInterrupt.
+    A finished directory gives its record back. Each look is saved, so that Ctrl-C or a kill costs at most the steps
+    since the last one; going on from there is the same as never having stopped.
     """
     finished = open_directory(directory, config)
     if finished is not None:
         return finished
     looks = _take_up(training, directory)
     began = time.perf_counter() - (looks[-1].seconds if looks else 0.0)
-    status = "done"
-    try:
-        while training.step < training.optimisation.steps:
-            loss = training.advance(min(plan.every, training.optimisation.steps - training.step))
-            if training.diverged:
-                status = "diverged"
-                break
-            seen = evaluate(_model(training), training.task, plan.probe, _PROBE_WORDS, training.seed)
-            looks.append(Look(training.step, loss, tuple(s.score for s in seen), time.perf_counter() - began))
-            _save(training, looks, directory)
-            show(looks[-1], training.optimisation.steps)
-            if _enough(looks, plan):
-                status = "stopped"
-                break
-    except KeyboardInterrupt:
+    while training.step < training.optimisation.steps and not _enough(looks, plan):
+        until_next_look = plan.every - training.step % plan.every
+        loss = training.advance(min(until_next_look, training.optimisation.steps - training.step))
+        if training.diverged:
+            break
+        seen = evaluate(_model(training), training.task, plan.probe, _PROBE_WORDS, training.seed)
+        looks.append(Look(training.step, loss, tuple(s.score for s in seen), time.perf_counter() - began))
         _save(training, looks, directory)
-        raise
-    if status == "done":
-        training.use_average()
+        show(looks[-1], training.optimisation.steps)
+    status = "diverged" if training.diverged else "stopped" if _enough(looks, plan) else "done"
+    if status == "done" and training.use_average():
         _save(training, looks, directory)
-    scores = (
-        []
-        if status == "diverged"
-        else evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
-    )
+    scores: list[Score] = []
+    if status != "diverged":
+        scores = evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
     inside = _in_distribution(training, plan.words) if status != "diverged" else None
     record = _record(training, plan, config, looks, scores, inside, status, time.perf_counter() - began)
     written = json.dumps(record, indent=1)
@@ -170,13 +169,12 @@ def _record(
     status: str,
     seconds: float,
 ) -> dict[str, Any]:
-    tokens = training.step * training.optimisation.batch * sum(training.task.lengths.bounds(0)) / 2
     return {
         "status": status,
         "config": config,
         "steps": training.step,
         "seconds": round(seconds, 2),
-        "tokens_per_second": round(tokens / seconds) if seconds else None,
+        "tokens_per_second": round(training.tokens / seconds),
         "loss": training.loss if math.isfinite(training.loss) else None,
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
         "scores": [_written(score) for score in scores],

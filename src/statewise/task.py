@@ -111,29 +111,41 @@ class Task:
     validation: int = 0
 
     def __post_init__(self) -> None:
-        if len(set(self.machine.outputs.tolist())) < 2:
-            raise TaskError(f"{self.machine!r} gives one output only; expected a machine with something to tell apart")
         if self.samples is not None and (self.samples < 1 or self.validation < 0):
             raise TaskError(f"samples is {self.samples} and validation {self.validation}; expected at least 1 and 0")
         if self.samples is None and self.validation:
             raise TaskError("validation words are set aside from a fixed set only; give samples too")
         if not self._legal[self.machine.start].any():
             raise TaskError(f"no word of {self.machine!r} stays clear of the output {ERROR!r}; use another machine")
+        if self.classes < 2:
+            raise TaskError(f"words of {self.machine!r} end in one output only; expected something to tell apart")
+        if self.samples is not None and (self.lengths.growth or self.lengths.late):
+            raise TaskError("a fixed set of words has one distribution of lengths; set growth and late to 0")
 
     @property
     def classes(self) -> int:
-        """How many outputs occur in the task; the error class does not."""
-        return len({name for name in self._shown if name != ERROR})
+        """How many outputs words end in; the error class, and one of the start alone, do not count."""
+        return len(self._ends)
 
     @cached_property
-    def _shown(self) -> set[str]:
-        return {self.machine.output_names[c] for c in self.machine.outputs}
+    def _ends(self) -> set[int]:
+        reached = np.zeros(self.machine.states, dtype=bool)
+        frontier = np.array([self.machine.start])
+        while len(frontier):
+            following = np.unique(self.machine.delta[frontier][self._legal[frontier]])
+            frontier = following[~reached[following]]
+            reached[frontier] = True
+        return set(self.machine.outputs[reached].tolist())
 
     @cached_property
     def _legal(self) -> Bool[np.ndarray, "state symbol"]:
         if ERROR not in self.machine.output_names:
             return np.ones(self.machine.delta.shape, dtype=bool)
-        return self.machine.outputs[self.machine.delta] != self.machine.output_names.index(ERROR)
+        legal = self.machine.outputs[self.machine.delta] != self.machine.output_names.index(ERROR)
+        # a state from which every move is an error must not be entered either
+        while (smaller := legal & legal.any(axis=1)[self.machine.delta]).sum() < legal.sum():
+            legal = smaller
+        return legal
 
     def batch(self, seed: int, position: int, size: int = 64) -> Batch:
         """Gives batch number `position` of the training words."""
@@ -161,7 +173,7 @@ class Task:
         return self.draw(stream(seed, "test", length, count), np.full(count, length))
 
     def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
-        """Draws words uniformly among those that stay clear of the error output."""
+        """Draws words symbol by symbol, uniformly among those that may follow."""
         longest = int(lengths.max()) if len(lengths) else 0
         if self._legal.all():
             words = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))

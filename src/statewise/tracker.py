@@ -66,7 +66,8 @@ class StateTracker(nn.Module):
         else:
             h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
         if self.readout_kind == "normalised":
-            h = torch.nn.functional.normalize(h, dim=-1, eps=1e-30)
+            h = h / h.detach().abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(h.dtype).tiny)
+            h = torch.nn.functional.normalize(h, dim=-1)
         return h @ self.readout.T
 
     def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
@@ -83,7 +84,10 @@ class StateTracker(nn.Module):
     def advance(
         self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
-        """Advances by several tokens, normalised at every step; gives the logits after the last."""
+        """Advances by several tokens with states of norm 1; gives the logits after the last.
+
+        A plain readout's logits grow with the state and are given up to their scale, which no argmax sees.
+        """
         h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state)
         return h @ self.readout.T, (h, log_norm)
 

@@ -60,7 +60,7 @@ class Training:
     """A model in training: advance it, look at it, save and restore it.
 
     Args:
-        model: takes tokens and lengths, gives logits after each token.
+        model: takes tokens, gives logits after each.
         task: where batches come from.
         optimisation: how weights move.
         seed: of the stream of batches.
@@ -79,6 +79,7 @@ class Training:
         self.optimiser = torch.optim.AdamW([group for group in groups if group["params"]], lr=optimisation.lr)
         self.averaged = {name: p.detach().clone() for name, p in trained.items()}
         self.step = 0
+        self.tokens = 0
         self.loss = math.nan
         self.diverged = False
 
@@ -114,13 +115,16 @@ class Training:
             group["lr"] = self.optimisation.rate(self.step)
         self.optimiser.step()
         self.step += 1
+        self.tokens += int(batch.lengths.sum())
         self._average()
         return value
 
-    def use_average(self) -> None:
-        """Puts the averaged weights, if there are any, in place of the last ones."""
-        if self.optimisation.average and self.step >= self.optimisation.steps * (1 - self.optimisation.average):
-            self.model.load_state_dict(self.averaged, strict=False)
+    def use_average(self) -> bool:
+        """Puts the averaged weights, if there are any, in place of the last ones; says whether it did."""
+        if not self.optimisation.average:
+            return False
+        self.model.load_state_dict(self.averaged, strict=False)
+        return True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Gives everything that the next step depends on, as tensors by name and plain values."""
@@ -130,7 +134,7 @@ class Training:
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
-        return tensors, {"step": self.step, "loss": self.loss}
+        return tensors, {"step": self.step, "loss": self.loss, "tokens": self.tokens}
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Takes a saved state up; going on is then the same, bit for bit, as never having stopped."""
@@ -149,7 +153,7 @@ class Training:
             }
             if saved:
                 self.optimiser.state[parameter] = saved
-        self.step, self.loss = int(values["step"]), float(values["loss"])
+        self.step, self.loss, self.tokens = int(values["step"]), float(values["loss"]), int(values["tokens"])
 
     def _average(self) -> None:
         first = self.optimisation.steps * (1 - self.optimisation.average)

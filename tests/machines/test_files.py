@@ -179,6 +179,24 @@ def test_mealy_machines_show_their_last_output():
     assert [m.output_names[int(m.answer(m.encode(word)))] for word in words] == ["1", "0", "0"]
 
 
+def test_an_empty_output_is_not_the_start():
+    m = from_dot('digraph { __start0 -> p; p -> p [label="a/"]; p -> p [label="b/1"]; }')
+    assert [m.output_names[int(m.answer(m.encode(word)))] for word in ("", "a", "b", "ba")] == ["start", "", "1", ""]
+
+
+def test_completing_a_mealy_machine_gives_an_output_of_its_own():
+    text = 'digraph { __start0 -> p; p -> q [label="a/missing"]; q -> p [label="b/1"]; }'
+    m = from_dot(text, complete=True)
+    assert m.output_names[int(m.answer(m.encode("b")))] == "missing'"
+
+
+def test_ambiguous_drawings_are_refused():
+    text = 'digraph { i [shape=point]; i -> p; p [shape=doublecircle]; p -> p [label="a/0"]; }'
+    with pytest.raises(MachineFileError, match="kind=mealy"):
+        from_dot(text)
+    assert from_dot(text, kind="dfa").alphabet == ("a/0",)
+
+
 SHARED = {
     "CC2650": (9, 5),
     "OpenSSL_1.0.2_server_regular": (7, 7),

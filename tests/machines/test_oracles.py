@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statewise.errors import StatewiseError
 from statewise.machines import Monoid, analyse, machine, minimise, transition_monoid
 from statewise.machines.behaviour import merging_pairs
+from statewise.machines.languages import regex
 from tests.catalogues import machines
 
 
@@ -46,15 +47,17 @@ PATTERNS = [
     "a**",
     "(a?){3}",
     "[a-c]*b",
+    r"[\]a]b|[\\]c|[]]a",
 ]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_regular_expressions_agree_with_python(pattern):
-    m = machine(f'regex("{pattern}", alphabet="abc")')
     compiled = re.compile(pattern.replace("a**", "a*"))
-    for length in range(7):
-        for letters in itertools.product("abc", repeat=length):
+    symbols = "abc]\\" if "]a" in pattern else "abc"
+    m = regex(pattern, symbols)
+    for length in range(7 if len(symbols) == 3 else 4):
+        for letters in itertools.product(symbols, repeat=length):
             word = "".join(letters)
             assert bool(m.answer(m.encode(word))) == (compiled.fullmatch(word) is not None), word
 
@@ -66,7 +69,25 @@ def test_regular_expressions_are_as_small_as_automata_libs(pattern):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", ")", "a{2", "a{x}", "a{3,1}", "*a", "[a", "a\\", "[^a]", "a|*", "", "{", "a{1000}{1000}"]
+    "pattern",
+    [
+        "(",
+        ")",
+        "a{2",
+        "a{x}",
+        "a{3,1}",
+        "*a",
+        "[a",
+        "a\\",
+        "[^a]",
+        "a|*",
+        "",
+        "{",
+        "^a$",
+        "[z-ab]",
+        "[z-a]",
+        "a{1000}{1000}",
+    ],
 )
 def test_bad_patterns_get_one_sentence(pattern):
     with pytest.raises(StatewiseError) as caught:

@@ -52,6 +52,31 @@ def test_directions_and_their_gradients_are_the_plain_ones(spec, time):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_a_shared_gradient_is_left_alone(batch):
+    transition = level("full", init="tokens")
+    embeddings, tokens, h0 = setup(batch, 6)
+    other = torch.randn(batch, 6, HIDDEN, dtype=torch.float64, requires_grad=True)
+    results = []
+    for outputs in (unroll_tokens(transition, embeddings, tokens, h0), unroll(transition, embeddings[tokens], h0)[0]):
+        results.append(torch.autograd.grad((outputs + other).square().sum(), [other, h0, embeddings]))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_directions_survive_strong_gains(scale):
+    """Gains of a thousand a step, up or down, in float32."""
+    transition = level("full", init="tokens").float()
+    embeddings, tokens = torch.eye(4, INPUT), torch.randint(0, 3, (2, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        plain = unroll_directions(transition, embeddings, tokens, torch.ones(2, HIDDEN))
+        transition.weight.mul_(scale)
+        strong = unroll_directions(transition, embeddings, tokens, torch.ones(2, HIDDEN))
+    directions = [h / h.abs().amax(dim=-1, keepdim=True) for h in (plain, strong)]
+    torch.testing.assert_close(directions[0], directions[1], rtol=1e-3, atol=1e-4)
+
+
 def test_one_token_alphabets():
     transition = level("full")
     embeddings, h0 = torch.randn(1, INPUT, dtype=torch.float64), torch.randn(2, HIDDEN, dtype=torch.float64)

@@ -2,9 +2,9 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, shorten, unknown_name
 from statewise.expressions import Call, parse
@@ -52,8 +52,8 @@ class RunConfig(BaseModel):
     task: str
     model: str
     recipe: Literal["statewise", "stated"] = "statewise"
-    hidden: int
-    embedding: int
+    hidden: int = Field(ge=1)
+    embedding: int = Field(ge=0)
     additive: str = "none"
     readout: Literal["plain", "normalised"]
     steps: int
@@ -69,14 +69,14 @@ class RunConfig(BaseModel):
     longest: int = 10
     growth: int = 0
     late: int
-    late_share: float = 0.5
+    late_share: float = Field(default=0.5, ge=0, le=1)
     supervision: Literal["final", "aligned"] = "final"
     samples: int | None = None
     validation: int = 0
-    seed: int = 0
-    every: int = 250
-    test_lengths: tuple[int, ...] = (10, 500)
-    words: int = 1000
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    every: int = Field(default=250, ge=1)
+    test_lengths: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(10, 500), min_length=1)
+    words: int = Field(default=1000, ge=1)
     stop_score: float = 0.0
     settle: float = 0.0
 

@@ -1,5 +1,6 @@
 """`statewise train` and `statewise eval`."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import typer
 from statewise.cli.config import RunConfig, resolve
 from statewise.cli.show import show
 from statewise.errors import RunError, shorten
+from statewise.report.figure import check_figure_file
 
 
 def train(
@@ -32,7 +34,7 @@ def train(
     samples: Annotated[int | None, typer.Option(help="Train on so many words only.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and words.")] = None,
     stop_score: Annotated[float | None, typer.Option(help="End once this score is reached at length 500.")] = None,
-    threads: Annotated[int, typer.Option(help="Torch threads; one is bit for bit repeatable.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; one is bit for bit repeatable.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one model on one machine."""
@@ -65,10 +67,11 @@ def train(
         "steps": record["steps"],
         "seconds": record["seconds"],
     }
+    loss, inside_score = (math.nan if value is None else value for value in (record["loss"], result["score_id"]))
     lines = [
         ("run", f"{out}: {resolved['model']} on {resolved['task']}, {record['status']}"),
-        ("steps", f"{record['steps']:,} in {record['seconds']:.1f} s, last loss {record['loss'] or float('nan'):.3g}"),
-        ("training lengths", f"score {float('nan') if inside is None else inside['score']:.3f}"),
+        ("steps", f"{record['steps']:,} in {record['seconds']:.1f} s, last loss {loss:.3g}"),
+        ("training lengths", f"score {inside_score:.3f}"),
         *((f"length {length:,}", f"score {score:.3f}") for length, score in by_length.items()),
     ]
     show(result, json, lines)
@@ -81,13 +84,15 @@ def evaluate(
     lengths: Annotated[str, typer.Option(help="Word lengths, separated by commas.")] = "10,500,10000",
     words: Annotated[int, typer.Option(help="Words per length.")] = 200,
     plot: Annotated[Path | None, typer.Option(help="Draw score against length into this .png or .svg.")] = None,
-    threads: Annotated[int, typer.Option(help="Torch threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Try a trained model at any lengths."""
     asked = _lengths(lengths)
     if words < 1:
         raise RunError(f"words is {words}; expected at least 1; correct it")
+    if plot is not None:
+        check_figure_file(plot)
     options = _options(run)
 
     import torch

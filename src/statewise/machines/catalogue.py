@@ -42,9 +42,7 @@ def machine(text: str | os.PathLike[str]) -> Machine:
     stripped = text.strip()
     if Path(stripped).suffix.lower() in SUFFIXES:
         return read_machine(stripped)
-    built = _build(parse(text))
-    # a product of files has no short name of its own
-    return built if built.name else built.replace(name=stripped)
+    return _build(parse(text))
 
 
 def _build(spec: Call | Product) -> Machine:

@@ -7,7 +7,7 @@ Four readings of a graph are known, and found out from its labels:
     dfa      accepting states are double circles; one edge may carry several symbols, "a,b"
     states   no outputs: each state is its own (only when asked for)
 
-A node named __start0, or without a shape, or a point, that nothing leads to, points at the start.
+A node named __start0, or of shape none, point or plaintext, that nothing leads to, points at the start.
 """
 
 import json
@@ -103,10 +103,15 @@ def _find_kind(graph: Graph) -> Kind:
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     if all("|" in attributes.get("label", "") for attributes in graph.nodes.values()):
         return "moore"
-    if labels and all(label.partition("/")[0].strip() and "/" in label for label in labels):
-        return "mealy"
-    if any(_accepts(attributes) for attributes in graph.nodes.values()):
-        return "dfa"
+    mealy = bool(labels) and all(label.partition("/")[0].strip() and "/" in label for label in labels)
+    dfa = any(_accepts(attributes) for attributes in graph.nodes.values())
+    if mealy and dfa:
+        raise MachineFileError(
+            'the graph has double circles, and labels that could be input/output; say which counts with read("FILE", '
+            "kind=mealy) or kind=dfa"
+        )
+    if mealy or dfa:
+        return "mealy" if mealy else "dfa"
     own_name = [attributes.get("label", node) in (node, r"\N") for node, attributes in graph.nodes.items()]
     if not any(own_name):
         return "moore"
@@ -175,8 +180,7 @@ def _moore(graph: Graph, kind: Kind, states: list[str], start: str, alphabet: li
         names.append(_fresh_name(MISSING, names))
         outputs.append("0" if kind == "dfa" else _fresh_name(MISSING, outputs))
     classes = ["0", "1"] if kind == "dfa" else _classes(graph, outputs)
-    labels = [classes.index(output) for output in outputs] if len(classes) < 50 else _lookup(classes, outputs)
-    return Machine(delta, number[start], labels, alphabet, classes, names)
+    return Machine(delta, number[start], _lookup(classes, outputs), alphabet, classes, names)
 
 
 def _lookup(classes: list[str], outputs: list[str]) -> list[int]:
@@ -202,26 +206,29 @@ def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: M
     """Splits each state by the output of the edge that entered it: after a word, the Moore machine shows the output
     of the Mealy machine's last step. Before the first symbol there is none: the start has the output "start".
     """
-    number: dict[tuple[str | None, str], int] = {}
-    waiting: list[tuple[str | None, str]] = []
+    number: dict[tuple[str | None, str | None], int] = {}
+    waiting: list[tuple[str | None, str | None]] = []
 
-    def visit(pair: tuple[str | None, str]) -> int:
+    def visit(pair: tuple[str | None, str | None]) -> int:
         if pair not in number:
             number[pair] = len(number)
             waiting.append(pair)
         return number[pair]
 
-    visit((start, ""))
+    # no output yet, which is not an empty one
+    visit((start, None))
+    missing = _fresh_name(MISSING, [output for move in moves.values() for target, output in move.values() if target])
     delta = []
     for q, _ in waiting:
-        delta.append([visit((None, MISSING) if q is None else moves[q][a]) for a in alphabet])
+        entered = [(None, MISSING) if q is None else moves[q][a] for a in alphabet]
+        delta.append([visit((None, missing) if target is None else (target, output)) for target, output in entered])
         if len(delta) * len(alphabet) > MAX_ENTRIES:
             raise TooLargeError(f"the Moore form has more than {MAX_ENTRIES:,} entries; use a smaller machine")
-    seen = [output for _, output in waiting[1:]]
+    seen = [output or "" for _, output in waiting[1:]]
     nothing = _fresh_name("start", seen)
     outputs = [nothing, *seen]
     classes = list(dict.fromkeys(outputs))
-    state_names = [f"{MISSING if q is None else q}/{output}" for q, output in waiting]
+    state_names = [f"{MISSING if q is None else q}/{output or ''}" for q, output in waiting]
     return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, _distinct(state_names))
 
 

@@ -86,7 +86,8 @@ def symmetric(points: int, generators: Generators = "all", states: Acting = "ele
     if points == 1:
         standard: list[Permutation] = [(0,)]
     else:
-        standard = [(1, 0, *range(2, points)), (*range(1, points), 0)]
+        # for two points the swap is the cycle
+        standard = list(dict.fromkeys([(1, 0, *range(2, points)), (*range(1, points), 0)]))
     return _permutations("symmetric", points, _factorial(points), standard, generators, states)
 
 

@@ -144,17 +144,21 @@ class _Glushkov:
             if not mark:
                 raise self.error("ends in a backslash")
             self.index += 1
+        elif mark in "^$":
+            raise self.error(
+                f'has the anchor "{mark}", but the whole word must match anyway: write \\{mark} for the symbol'
+            )
         elif mark in _SPECIAL:
             raise self.error(f'has "{mark}" where a symbol should stand')
         return self.position(frozenset([mark]))
 
     def bracket(self) -> frozenset[str]:
-        close = self.index + 1
-        while close < len(self.pattern) and self.pattern[close] != "]":
-            close += 2 if self.pattern[close] == "\\" else 1
+        close = _closing_bracket(self.pattern, self.index)
         if close >= len(self.pattern):
             raise self.error("has a bracket that never closes")
         letters, negated = _bracket_letters(self.pattern[self.index : close])
+        if letters is None:
+            raise self.error("has a range that goes down")
         self.index = close + 1
         chosen = frozenset(self.alphabet) - letters if negated else letters
         if not chosen and self.alphabet:
@@ -170,7 +174,16 @@ class _Glushkov:
         return _Part(False, here, here)
 
 
-def _bracket_letters(body: str) -> tuple[frozenset[str], bool]:
+def _closing_bracket(pattern: str, begin: int) -> int:
+    """Finds where a bracket whose inside begins there closes; the first character inside never closes it."""
+    close = begin
+    while close < len(pattern) and (pattern[close] != "]" or close == begin):
+        close += 2 if pattern[close] == "\\" else 1
+    return close
+
+
+def _bracket_letters(body: str) -> tuple[frozenset[str] | None, bool]:
+    """Gives the letters of a bracket, None if a range goes down, and whether they are the ones left out."""
     negated = body.startswith("^") and len(body) > 1
     plain: list[str | None] = []
     characters = iter(body[negated:])
@@ -182,7 +195,10 @@ def _bracket_letters(body: str) -> tuple[frozenset[str], bool]:
     while index < len(plain):
         here = plain[index] or "-"
         if index + 2 < len(plain) and plain[index + 1] is None and plain[index] is not None:
-            letters |= {chr(code) for code in range(ord(here), ord(plain[index + 2] or "-") + 1)}
+            last = plain[index + 2] or "-"
+            if last < here:
+                return None, negated
+            letters |= {chr(code) for code in range(ord(here), ord(last) + 1)}
             index += 3
         else:
             letters.add(here)
@@ -200,15 +216,13 @@ def _named_letters(pattern: str) -> tuple[str, ...]:
             names.add(pattern[index + 1])
             index += 1
         elif mark == "[":
-            close = index + 2
-            while close < len(pattern) and pattern[close] != "]":
-                close += 2 if pattern[close] == "\\" else 1
-            names |= _bracket_letters(pattern[index + 1 : close])[0]
+            close = _closing_bracket(pattern, index + 1)
+            names |= _bracket_letters(pattern[index + 1 : close])[0] or frozenset()
             index = close
         elif mark == "{":
             close = pattern.find("}", index)
             index = len(pattern) if close < 0 else close
-        elif mark not in _SPECIAL:
+        elif mark not in _SPECIAL and mark not in "^$":
             names.add(mark)
         index += 1
     return tuple(sorted(names))

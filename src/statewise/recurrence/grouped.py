@@ -37,7 +37,8 @@ class _GroupedProducts(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         table, states, tokens, order = ctx.saved_tensors
         time = order.shape[0]
-        arriving = grad.transpose(0, 1).contiguous()
+        # a copy: the gradient that arrives may be another branch's too
+        arriving = grad.transpose(0, 1).clone(memory_format=torch.contiguous_format)
         running = torch.zeros_like(states[0])
         for t in range(time - 1, -1, -1):
             arriving[t] += running

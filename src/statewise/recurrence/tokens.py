@@ -49,8 +49,8 @@ def unroll_directions(
 ) -> Float[Tensor, "batch time hidden"]:
     """Computes every h_t up to a positive factor, which is all that a normalised readout sees.
 
-    Every few steps the state is divided by its norm, taken as a constant, so that long words neither overflow nor
-    underflow; the gradient of any function of directions is not changed by that.
+    Every few steps the state is divided by its largest entry, taken as a constant, so that long words neither
+    overflow nor underflow; the gradient of any function of directions is not changed by that.
     """
     if transition.norm_preserving:
         return unroll_tokens(transition, embeddings, tokens, h0)
@@ -58,8 +58,9 @@ def unroll_directions(
     for piece in tokens.split(_PIECE, dim=1):
         pieces.append(unroll_tokens(transition, embeddings, piece, h0))
         last = pieces[-1][:, -1]
-        norm = torch.linalg.vector_norm(last.detach(), dim=-1, keepdim=True)
-        h0 = last / torch.where(norm > 0, norm, 1.0)
+        # the largest entry, not the norm: squares would overflow long before
+        largest = last.detach().abs().amax(dim=-1, keepdim=True)
+        h0 = last / torch.where(largest > 0, largest, 1.0)
     return torch.cat(pieces, dim=1) if pieces else h0.unsqueeze(1)[:, :0]
 
 
@@ -70,21 +71,20 @@ def last_of_tokens(
     h: Float[Tensor, "batch hidden"],
     log_norm: Float[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
-    """Runs over words of any length without gradient, and gives the last state with norm 1.
+    """Runs over words of any length, and gives the last state with norm 1.
 
     A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
     rescaling at each.
     """
-    with torch.no_grad():
-        h, log_norm = rescale(h, log_norm)
-        if isinstance(transition, LinearTransition):
-            for piece in tokens.split(_PIECE, dim=1):
-                if piece.shape[1]:
-                    h, log_norm = rescale(unroll_tokens(transition, embeddings, piece, h)[:, -1], log_norm)
-            return h, log_norm
-        table = transition.coefficients(embeddings)
-        for t in range(tokens.shape[1]):
-            h, log_norm = rescale(*transition.act_scaled(_look_up(table, tokens[:, t]), h, log_norm))
+    h, log_norm = rescale(h, log_norm)
+    if isinstance(transition, LinearTransition):
+        for piece in tokens.split(_PIECE, dim=1):
+            if piece.shape[1]:
+                h, log_norm = rescale(unroll_tokens(transition, embeddings, piece, h)[:, -1], log_norm)
+        return h, log_norm
+    table = transition.coefficients(embeddings)
+    for t in range(tokens.shape[1]):
+        h, log_norm = rescale(*transition.act_scaled(_look_up(table, tokens[:, t]), h, log_norm))
     return h, log_norm
 
 

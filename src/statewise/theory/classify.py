@@ -7,7 +7,7 @@ from statewise.machines import Algebra
 
 @dataclass(frozen=True)
 class Level:
-    """A level that can track a machine at all lengths, in real arithmetic with an argmax readout.
+    """A level that can track a machine at all lengths, in real arithmetic, where one logit is always the largest.
 
     Args:
         name: the transition's name.

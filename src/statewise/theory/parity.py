@@ -86,7 +86,6 @@ def track_parity(hidden: int, length: int, words: int, seed: int) -> tuple[int, 
         how many words were answered rightly, and how many there were.
     """
     generator = torch.Generator().manual_seed(seed)
-    signs = torch.ones(1, hidden, dtype=torch.float64)
     while True:
         signs = torch.randint(0, 2, (1, hidden), generator=generator).double() * 2 - 1
         readout = fit_readouts(signs)
