@@ -4,18 +4,20 @@ from typing import Any
 
 from torch import nn
 
-from statewise.machines import machine
+from statewise.machines import Machine, machine
 from statewise.models import build_model
 from statewise.task import Lengths, Task
 from statewise.train import Optimisation, Training
 
 
-def build_task(options: dict[str, Any]) -> Task:
-    """Builds the task of a run's options."""
+def build_task(options: dict[str, Any], kept: Machine | None = None) -> Task:
+    """Builds the task of a run's options, on the machine that the run kept if it is given."""
     late_from = round(options["steps"] * (1 - options["late_share"]))
     late_to = max(late_from, round(options["steps"] * 0.9))
     lengths = Lengths(options["shortest"], options["longest"], options["growth"], options["late"], late_from, late_to)
-    return Task(machine(options["task"]), lengths, options["supervision"], options["samples"], options["validation"])
+    return Task(
+        kept or machine(options["task"]), lengths, options["supervision"], options["samples"], options["validation"]
+    )
 
 
 def build_network(options: dict[str, Any], task: Task) -> nn.Module:
@@ -32,9 +34,9 @@ def build_network(options: dict[str, Any], task: Task) -> nn.Module:
     )
 
 
-def build_training(options: dict[str, Any]) -> Training:
+def build_training(options: dict[str, Any], kept: Machine | None = None) -> Training:
     """Builds a training at its first step."""
-    task = build_task(options)
+    task = build_task(options, kept)
     names = ("lr", "steps", "batch", "schedule", "warmup", "weight_decay", "readout_decay", "clip", "average")
     optimisation = Optimisation(**{name: options[name] for name in names})
     return Training(build_network(options, task), task, optimisation, options["seed"])

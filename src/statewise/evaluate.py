@@ -9,9 +9,6 @@ from torch import Tensor
 
 from statewise.task import Task
 
-# how many tokens are handed to a model at once: words in parallel times symbols
-_CHUNK_TOKENS = 65_536
-
 
 @runtime_checkable
 class Model(Protocol):
@@ -27,6 +24,10 @@ class Model(Protocol):
 
     def words_at_once(self, length: int) -> int:
         """Gives how many words of a length fit into memory together."""
+        ...
+
+    def tokens_at_once(self) -> int:
+        """Gives how many tokens, words times symbols, a chunk may have."""
         ...
 
 
@@ -93,7 +94,7 @@ def _answers(model: Model, words: Tensor) -> Tensor:
     state = model.init_state(len(words))
     answers = words.new_zeros(0)
     with torch.no_grad():
-        for piece in words.split(max(1, _CHUNK_TOKENS // len(words)), dim=1):
+        for piece in words.split(max(1, model.tokens_at_once() // len(words)), dim=1):
             logits, state = model.advance(piece, state)
             answers = logits.argmax(dim=-1)
     return answers

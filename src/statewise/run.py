@@ -15,9 +15,11 @@ import torch
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.errors import RunError, shorten
 from statewise.evaluate import Score, evaluate, pooled
+from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.machines.files import write_whole
 from statewise.train import Training
 
+MACHINE = "machine.json"
 # words per length of a look during training
 _PROBE_WORDS = 256
 
@@ -72,7 +74,12 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
     A finished directory gives its record back. Each look is saved, so that Ctrl-C or a kill costs at most the steps
     since the last one; going on from there is the same as never having stopped.
     """
-    finished = open_directory(directory, config)
+    longest = getattr(training.model, "longest_word", None)
+    if longest is not None and max(*plan.probe, *plan.lengths, training.task.lengths.longest) > longest:
+        raise RunError(
+            f"this model reads words of at most {longest} symbols; shorten the lengths, or use positions=none"
+        )
+    finished = open_directory(directory, config, training.task.machine)
     if finished is not None:
         return finished
     looks = _take_up(training, directory)
@@ -99,8 +106,11 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
     return json.loads(written)
 
 
-def open_directory(directory: Path, config: dict[str, Any]) -> dict[str, Any] | None:
-    """Begins or takes up a run directory; gives the record of one that has finished."""
+def open_directory(directory: Path, config: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
+    """Begins or takes up a run directory; gives the record of one that has finished.
+
+    The machine is kept beside the config, so that a run stays what it was when a file that it came from changes.
+    """
     file = directory / "config.json"
     if file.exists():
         try:
@@ -111,10 +121,13 @@ def open_directory(directory: Path, config: dict[str, Any]) -> dict[str, Any] | 
             other = next(key for key in {**held, **config} if held.get(key) != config.get(key))
             differs = f"{other}={shorten(held.get(other))}, not {shorten(config.get(other))}"
             raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
+        if not identical(read_machine(str(directory / MACHINE)), machine):
+            raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
         record = directory / "record.json"
         return json.loads(record.read_text()) if record.exists() else None
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
+    write_machine(machine, directory / MACHINE)
     write_whole(file, json.dumps(config, indent=1) + "\n")
     return None
 

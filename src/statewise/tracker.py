@@ -31,6 +31,9 @@ class StateTracker(nn.Module):
         generator: where the initial weights are drawn from.
     """
 
+    # a word of any length can be read
+    longest_word: int | None = None
+
     def __init__(
         self,
         symbols: int,
@@ -90,6 +93,10 @@ class StateTracker(nn.Module):
         """
         h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state)
         return h @ self.readout.T, (h, log_norm)
+
+    def tokens_at_once(self) -> int:
+        """Gives how many tokens, words times symbols, a chunk of evaluation may have."""
+        return 65_536
 
     def words_at_once(self, length: int) -> int:
         """Gives how many words of a length fit into memory together; states do not grow with it."""

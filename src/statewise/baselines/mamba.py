@@ -12,6 +12,8 @@ from statewise.baselines.stateful import StatefulModel
 
 Eigenvalues = Literal["positive", "signed"]
 _STATE, _EXPAND, _KERNEL = 16, 2, 4
+# floats that the channels of a chunk of evaluation may take
+_CHUNK_FLOATS = 8_000_000
 _STEP_LOW, _STEP_HIGH = 0.001, 0.1
 
 
@@ -118,6 +120,6 @@ class MambaTracker(StatefulModel):
             after.append(reached)
         return self.readout(self.norm(x)), after
 
-    def words_at_once(self, length: int) -> int:
-        """Bounds the channels of a chunk of time."""
-        return 256
+    def tokens_at_once(self) -> int:
+        """Bounds the channels of a chunk: each token has its own."""
+        return max(1, _CHUNK_FLOATS // (_EXPAND * self.readout.weight.shape[1] * _STATE))

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 class StatefulModel(nn.Module, ABC):
     """A causal model of tokens that can be run in pieces: `run` and `init_state` define it."""
 
+    # the longest word that can be read; None is any
+    longest_word: int | None = None
+
     @abstractmethod
     def init_state(self, batch: int) -> Any:
         """Gives the state before the first token."""
@@ -30,6 +33,10 @@ class StatefulModel(nn.Module, ABC):
     def step(self, token: Int[Tensor, " batch"], state: Any) -> tuple[Float[Tensor, "batch classes"], Any]:
         """Advances by one token."""
         return self.advance(token.unsqueeze(1), state)
+
+    def tokens_at_once(self) -> int:
+        """Gives how many tokens, words times symbols, a chunk of evaluation may have."""
+        return 65_536
 
     def words_at_once(self, length: int) -> int:
         """Gives how many words of a length fit into memory together."""

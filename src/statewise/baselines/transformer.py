@@ -76,6 +76,7 @@ class TransformerTracker(StatefulModel):
         self.heads = heads
         self.embedding = nn.Embedding(symbols, hidden_size)
         self.positions = nn.Embedding(MAX_POSITIONS, hidden_size) if positions == "learned" else None
+        self.longest_word = MAX_POSITIONS if positions == "learned" else None
         self.blocks = nn.ModuleList(TransformerBlock(hidden_size, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden_size)
         self.readout = nn.Linear(hidden_size, classes, bias=False)

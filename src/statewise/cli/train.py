@@ -100,9 +100,11 @@ def evaluate(
     from statewise.assemble import build_training
     from statewise.checkpoint import read_checkpoint
     from statewise.evaluate import evaluate as score_all
+    from statewise.machines import read_machine
+    from statewise.run import MACHINE
 
     torch.set_num_threads(threads)
-    training = build_training(options)
+    training = build_training(options, read_machine(str(run / MACHINE)))
     saved = read_checkpoint(run)
     if saved is None:
         raise RunError(f'"{shorten(run)}" has no checkpoint yet; train it first')
@@ -127,7 +129,9 @@ def evaluate(
 
 
 def show_progress(look: Any, steps: int) -> None:
-    """Prints one line on stderr: step, loss, scores, rate and the time left."""
+    """Prints one line on stderr, if that is a terminal: step, loss, scores, rate and the time left."""
+    if not sys.stderr.isatty():
+        return
     rate = look.step / look.seconds if look.seconds else 0.0
     left = (steps - look.step) / rate if rate else 0.0
     scores = " ".join(f"{score:6.3f}" for score in look.scores)
