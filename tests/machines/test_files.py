@@ -354,7 +354,7 @@ def mutate(seed, edits):
 
 
 @given(mutations(SEEDS_DOT, '{}[]"\\;,=->|/ \nas01_é#*'))
-@settings(max_examples=5000)
+@settings(max_examples=10_000)
 def test_any_dot_is_read_or_refused(drawn):
     try:
         from_dot(mutate(*drawn))
@@ -363,7 +363,7 @@ def test_any_dot_is_read_or_refused(drawn):
 
 
 @given(mutations(SEEDS_JSON, '{}[]"\\,:-0123456789.eE nulltrue'))
-@settings(max_examples=5000)
+@settings(max_examples=8_000)
 def test_any_json_is_read_or_refused(drawn):
     try:
         from_json(mutate(*drawn))

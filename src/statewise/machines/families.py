@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from statewise.errors import ExpressionError, MachineError
+from statewise.errors import MachineError
 from statewise.machines.behaviour import reachable_order
 from statewise.machines.groups import cyclic
-from statewise.machines.machine import Machine, check_entries
+from statewise.machines.machine import Machine, check_at_least, check_entries
 
 # how often a random table is drawn again until every state is reached
 MAX_DRAWS = 1_000
@@ -20,7 +20,7 @@ def parity() -> Machine:
 
 def modular_addition(modulus: int) -> Machine:
     """The sum of the symbols mod m: for m = 5, the word 3 4 1 -> 3."""
-    _check("modular_addition", "modulus", modulus, 2)
+    check_at_least(2, "modular_addition", "modulus", modulus)
     check_entries("modular_addition", modulus, modulus)
     return cyclic(modulus).replace(name=f"modular_addition({modulus})")
 
@@ -35,7 +35,7 @@ def modular_arithmetic(modulus: int, precedence: bool = False) -> Machine:
         modulus: m.
         precedence: False evaluates from left to right; True lets x bind before + and -, so that 3 + 4 x 2 -> 1.
     """
-    _check("modular_arithmetic", "modulus", modulus, 2)
+    check_at_least(2, "modular_arithmetic", "modulus", modulus)
     return _with_precedence(modulus) if precedence else _left_to_right(modulus)
 
 
@@ -102,9 +102,9 @@ def random_machine(
         seed: the same seed gives the same machine, always.
         kind: whether a symbol acts as a permutation of the states, or as an arbitrary map.
     """
-    _check("random_machine", "states", states, 1)
-    _check("random_machine", "symbols", symbols, 0)
-    _check("random_machine", "seed", seed, 0)
+    check_at_least(1, "random_machine", "states", states)
+    check_at_least(0, "random_machine", "symbols", symbols)
+    check_at_least(0, "random_machine", "seed", seed)
     symbols = symbols or states
     check_entries("random_machine", states, symbols)
     generator = np.random.Generator(np.random.PCG64([states, symbols, seed, ["permutation", "map"].index(kind)]))
@@ -124,7 +124,7 @@ def random_machine(
 
 def flip_flop(values: int = 2) -> Machine:
     """A memory cell: "hold" keeps the value, "set v" replaces it: set 1, hold, hold -> 1."""
-    _check("flip_flop", "values", values, 2)
+    check_at_least(2, "flip_flop", "values", values)
     check_entries("flip_flop", values, values + 1)
     delta = np.column_stack([np.arange(values), np.tile(np.arange(values), (values, 1))])
     return Machine(delta, alphabet=["hold", *(f"set {v}" for v in range(values))], name=f"flip_flop({values})")
@@ -132,12 +132,7 @@ def flip_flop(values: int = 2) -> Machine:
 
 def cycle_navigation(length: int = 5) -> Machine:
     """The position on a ring after moves 0 (stay), 1 (forward) and 2 (back): 1 1 0 2 -> 1."""
-    _check("cycle_navigation", "length", length, 2)
+    check_at_least(2, "cycle_navigation", "length", length)
     check_entries("cycle_navigation", length, 3)
     delta = (np.arange(length)[:, None] + np.array([0, 1, -1])) % length
     return Machine(delta, name=f"cycle_navigation({length})")
-
-
-def _check(family: str, argument: str, value: int, least: int) -> None:
-    if value < least:
-        raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")

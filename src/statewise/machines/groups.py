@@ -14,7 +14,7 @@ import numpy as np
 
 from statewise.errors import ExpressionError, TooLargeError, shorten
 from statewise.expressions import Call
-from statewise.machines.machine import Machine, check_entries
+from statewise.machines.machine import Machine, check_at_least, check_entries
 
 Generators = Literal["all", "standard"]
 Acting = Literal["elements", "points"]
@@ -27,7 +27,7 @@ _FEWER = "use generators=standard, or a smaller size"
 
 def cyclic(order: int, generators: Generators = "all") -> Machine:
     """The cyclic group Z_n: symbols add mod n; the standard generator is 1."""
-    _at_least(1, "cyclic", "order", order)
+    check_at_least(1, "cyclic", "order", order)
     check_entries("cyclic", order, order if generators == "all" else 1, _FEWER)
     added = range(order) if generators == "all" else [1 % order]
     delta = (np.arange(order)[:, None] + np.array(added)) % order
@@ -39,7 +39,7 @@ def dihedral(sides: int, generators: Generators = "all") -> Machine:
 
     An element is s^f r^k, and r s = s r^-1.
     """
-    _at_least(1, "dihedral", "sides", sides)
+    check_at_least(1, "dihedral", "sides", sides)
     check_entries("dihedral", 2 * sides, 2 * sides if generators == "all" else 2, _FEWER)
     turn, flip = np.tile(np.arange(sides), 2), np.repeat([0, 1], sides)
     chosen = np.arange(2 * sides) if generators == "all" else np.array([1 % sides, sides])
@@ -81,7 +81,7 @@ def symmetric(points: int, generators: Generators = "all", states: Acting = "ele
         generators: which permutations are symbols.
         states: "elements" tracks the whole permutation, "points" only where point 0 went.
     """
-    _at_least(1, "symmetric", "points", points)
+    check_at_least(1, "symmetric", "points", points)
     check_entries("symmetric", points, 1)
     if points == 1:
         standard: list[Permutation] = [(0,)]
@@ -93,7 +93,7 @@ def symmetric(points: int, generators: Generators = "all", states: Acting = "ele
 
 def alternating(points: int, generators: Generators = "all", states: Acting = "elements") -> Machine:
     """The even permutations of some points; the standard generators are the 3-cycles (0 1 p)."""
-    _at_least(1, "alternating", "points", points)
+    check_at_least(1, "alternating", "points", points)
     check_entries("alternating", points, max(1, points - 2))
     standard: list[Permutation] = []
     for p in range(2, points):
@@ -238,8 +238,3 @@ def _power_name(prefix: str, power: int) -> str:
 def _written(family: str, size: int | None, generators: Generators) -> str:
     arguments = ([str(size)] if size is not None else []) + (["generators=standard"] if generators != "all" else [])
     return f"{family}({', '.join(arguments)})" if arguments else family
-
-
-def _at_least(least: int, family: str, argument: str, value: int) -> None:
-    if value < least:
-        raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
-from statewise.errors import MachineError, TooLargeError, WordError, shorten
+from statewise.errors import ExpressionError, MachineError, TooLargeError, WordError, shorten
 
 MAX_ENTRIES = 5_000_000
 MAX_OUTPUTS = 1_000_000
@@ -188,6 +188,12 @@ class Machine:
         """Gives a copy with some fields changed, validated like any other machine."""
         fields = {key: getattr(self, key) for key in self.__dataclass_fields__}
         return Machine(**(fields | changes))
+
+
+def check_at_least(least: int, family: str, argument: str, value: int) -> None:
+    """Refuses an argument of a family that is too small."""
+    if value < least:
+        raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")
 
 
 def check_entries(family: str, states: int, symbols: int, advice: str = "use a smaller size") -> None:
