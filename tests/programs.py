@@ -1,13 +1,16 @@
-"""Compiles and exports layers; run as a script, without the shape checks that break compilation.
+"""Compiles and exports layers, and runs a million steps; a script, without the shape checks of the test process.
 
-Usage: python programs.py compile|export BACKEND
+Usage: python programs.py compile BACKEND | export | million
 """
 
+import math
 import sys
 
 import torch
 
 from statewise import BilinearRNN
+from statewise.recurrence import unroll_normalised
+from statewise.transitions import Diagonal
 
 LEVELS = ["full", "cp(4)", "block(2)", "rotation", "diagonal", "positive"]
 OPTIONS = [{}, {"additive": "input"}, {"num_layers": 2, "norm": True, "residual": True}]
@@ -43,8 +46,18 @@ def check_export() -> None:
             torch.testing.assert_close(program.module()(x), rnn(x))
 
 
+def check_million() -> None:
+    """Follows a state that grows threefold a million times."""
+    with torch.no_grad():
+        grow = Diagonal.from_dense(torch.diag(torch.tensor([-3.0, 1.0])).unsqueeze(-1))
+        (_, log_norm), (final, last) = unroll_normalised(grow, torch.ones(1, 1_000_000, 1), torch.ones(1, 2))
+    assert torch.isfinite(log_norm).all()
+    torch.testing.assert_close(last.item(), 1_000_000 * math.log(3), rtol=1e-9, atol=0)
+    torch.testing.assert_close(final, torch.tensor([[1.0, 0.0]]))
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    check_export() if sys.argv[1] == "export" else check_compile(sys.argv[2])
+    {"export": check_export, "million": check_million, "compile": lambda: check_compile(sys.argv[2])}[sys.argv[1]]()
     print("agrees")

@@ -1,4 +1,4 @@
-"""The layer inside torch.compile and torch.export, in a process of its own."""
+"""The layer inside torch.compile and torch.export, and a million steps, each in a process of its own."""
 
 import shutil
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 
-def run(*arguments):
+def run(*arguments, seconds=280):
     script = Path(__file__).with_name("programs.py")
-    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=280)
+    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "agrees"
 
@@ -27,3 +27,9 @@ def test_the_layer_compiles_to_machine_code():
 
 def test_the_layer_exports():
     run("export")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_million_steps_neither_overflow_nor_underflow():
+    run("million", seconds=880)
