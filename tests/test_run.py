@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from statewise.assemble import build_training
+from statewise.assemble import build_plan, build_training
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.cli.config import RECIPES, resolve
 from statewise.errors import RunError, StatewiseError
 from statewise.evaluate import evaluate
 from statewise.machines import machine, write_machine
-from statewise.run import Plan, run
+from statewise.plan import Plan
+from statewise.run import run
+from statewise.task import Task
 
 SMALL = {"hidden": 8, "steps": 30, "every": 10, "words": 50, "late": 20}
 PLAN = Plan(every=10, words=50)
@@ -173,6 +175,89 @@ def test_aligned_supervision_trains(tmp_path):
     assert record["history"][-1]["loss"] < record["history"][0]["loss"]
 
 
+def test_a_chain_of_thought_is_written_by_the_model():
+    """A model that knows the rule writes any chain; one that is wrong once goes on from its own mistake."""
+
+    class Adder:
+        def __init__(self, mistake):
+            self.mistake = mistake
+
+        def init_state(self, batch):
+            return torch.zeros(batch, 0, dtype=torch.long)
+
+        def advance(self, tokens, state):
+            seen = torch.cat([state, tokens], dim=1)
+            return self.logits(seen), seen
+
+        def step(self, token, state):
+            return self.advance(token[:, None], state)
+
+        def logits(self, seen):
+            answers = []
+            for row in seen.tolist():
+                word = [t for t in row if t < 5]
+                written = [t - 6 for t in row if t > 5]
+                if 5 not in row or len(written) == len(word):
+                    answers.append(0)
+                    continue
+                last = written[-1] if written else 0
+                slip = self.mistake if len(written) == 2 else 0
+                answers.append((last + word[len(written)] + slip) % 5)
+            return torch.nn.functional.one_hot(torch.tensor(answers), 5).float()
+
+        def words_at_once(self, length):
+            return 7
+
+        def tokens_at_once(self):
+            return 20
+
+    task = Task(machine("modular_addition(5)"), supervision="chain")
+    assert evaluate(Adder(0), task, [1, 6], 30, 0)[1].correct == 30
+    wrong = evaluate(Adder(1), task, [2, 6], 30, 0)
+    assert [s.correct for s in wrong] == [30, 0]
+
+
+def test_chain_supervision_trains(tmp_path):
+    given = options(supervision="chain", model="lstm", hidden=16, steps=200, lr=0.01, late=0, probe=(4,))
+    training = build_training(given)
+    assert training.model.embedding.num_embeddings == training.task.tokens
+    record = run(training, build_plan(given), given, tmp_path, quiet)
+    assert record["history"][-1]["loss"] < 0.5 * record["history"][0]["loss"]
+
+
+def test_validation_words_are_reported_and_can_end_a_run(tmp_path):
+    given = options(steps=2_000, lr=0.01, late=0, samples=400, validation=60, longest=8, every=50, settle=0.2)
+    training = build_training(given)
+    record = run(training, build_plan(given), given, tmp_path, quiet)
+    assert record["status"] == "stopped"
+    assert record["validation"]["count"] == 60
+    assert record["validation"]["loss"] == pytest.approx(record["history"][-1]["validation"])
+    assert record["history"][-1]["validation"] <= 0.2 < record["history"][0]["validation"]
+    held = training.task.held_out(training.seed)
+    logits = training.model.eval()(torch.from_numpy(held.words)).detach()
+    right = sum(int(logits[i, n - 1].argmax()) == held.finals[i] for i, n in enumerate(held.lengths))
+    assert record["validation"]["accuracy"] == pytest.approx(right / 60)
+
+
+def test_scalars_for_tensorboard_hold_every_look(tmp_path):
+    given = ["--task", "parity", "--model", "full", "--hidden", "8", "--steps", "500", "--samples", "100"]
+    given += ["--late", "0", "--validation", "20", "--tensorboard"]
+    done = statewise("train", *given, "--out", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "run" / "events")).Reload()
+    history = json.loads((tmp_path / "run" / "record.json").read_text())["history"]
+    assert set(events.Tags()["scalars"]) == {"loss/train", "loss/validation", "score/length 10", "score/length 500"}
+    for tag, values in {
+        "loss/train": [look["loss"] for look in history],
+        "score/length 500": [look["scores"][1] for look in history],
+    }.items():
+        assert [(e.step, e.value) for e in events.Scalars(tag)] == [
+            (look["step"], pytest.approx(value)) for look, value in zip(history, values, strict=True)
+        ]
+
+
 def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
     stated = resolve(None, {"task": "parity", "model": "full", "recipe": "stated"})
     assert (stated.hidden, stated.embedding, stated.steps, stated.batch, stated.readout) == (
@@ -229,6 +314,9 @@ BAD_CALLS = [
     (["--task", "parity", "--model", "full", "--steps", "x"], "steps"),
     (["--task", "parity", "--model", "full", "--recipe", "statd"], 'did you mean "stated"'),
     (["--task", "parity", "--model", "full", "--readout", "soft"], "readout"),
+    (["--task", "parity", "--model", "lstm", "--embedding", "3"], "embeds tokens in its hidden size"),
+    (["--task", "parity", "--model", "full", "--validation", "3"], "give samples too"),
+    (["--task", "parity", "--model", "full", "--supervision", "chains"], "supervision"),
     (["--config", "none.toml"], "no such file"),
     (["--config", "bad.toml"], "not TOML"),
     (["--config", "unknown.toml"], 'did you mean "hidden"'),

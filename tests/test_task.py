@@ -4,7 +4,8 @@ import pytest
 from statewise.errors import TaskError
 from statewise.machines import Machine, machine
 from statewise.machines.dot import from_dot
-from statewise.task import Lengths, Task, stream
+from statewise.randomness import stream
+from statewise.task import Lengths, Task
 
 
 def same(a, b):
@@ -16,7 +17,9 @@ TASKS = [
     Task(machine("modular_arithmetic(5)"), Lengths(3, 9), "aligned"),
     Task(machine("tomita(3)"), Lengths(4, 4)),
     Task(machine("parity"), Lengths(2, 6), samples=40, validation=20),
+    Task(machine("modular_addition(5)"), supervision="chain"),
 ]
+WORDS = TASKS[:4]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=range(len(TASKS)))
@@ -31,13 +34,42 @@ def test_batches_depend_on_seed_and_position_alone(task):
     assert np.array_equal(np.random.get_state()[1], before)
 
 
-@pytest.mark.parametrize("task", TASKS, ids=range(len(TASKS)))
+@pytest.mark.parametrize("task", WORDS, ids=range(len(WORDS)))
 def test_answers_are_the_machines(task):
     batch = task.batch(0, 3, 32)
     for word, length, outputs, final in zip(batch.words, batch.lengths, batch.outputs, batch.finals, strict=True):
         assert task.lengths.shortest <= length <= task.lengths.longest
         assert np.array_equal(outputs[:length], task.machine.outputs[task.machine.track(word[:length])])
         assert final == task.machine.answer(word[:length])
+
+
+@pytest.mark.parametrize("supervision", ["final", "aligned"])
+def test_answers_are_asked_for_at_the_end_or_after_each_symbol(supervision):
+    batch = Task(machine("parity"), Lengths(1, 7), supervision).batch(0, 0, 50)
+    if supervision == "final":
+        assert batch.asked is None
+        return
+    for asked, length in zip(batch.asked, batch.lengths, strict=True):
+        assert np.flatnonzero(asked).tolist() == list(range(length))
+
+
+def test_a_chain_is_the_word_then_its_outputs():
+    task = TASKS[4]
+    assert task.tokens == 5 + 1 + 5
+    assert task.written_length(500) == 1000
+    plain, chain = Task(task.machine).batch(3, 2, 40), task.batch(3, 2, 40)
+    for row in range(40):
+        n = int(plain.lengths[row])
+        outputs = plain.outputs[row, :n].tolist()
+        expected = [*plain.words[row, :n].tolist(), 5, *(6 + o for o in outputs[:-1])]
+        assert chain.lengths[row] == 2 * n
+        assert chain.words[row, : 2 * n].tolist() == expected
+        assert not chain.words[row, 2 * n :].any()
+        assert np.flatnonzero(chain.asked[row]).tolist() == list(range(n, 2 * n))
+        assert chain.outputs[row, n : 2 * n].tolist() == outputs
+    assert np.array_equal(chain.finals, plain.finals)
+    # test words are plain: a model writes the chain itself
+    assert same(task.test(0, 9, 4), Task(task.machine).test(0, 9, 4))
 
 
 def test_words_never_reach_the_error_output():

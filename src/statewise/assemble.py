@@ -1,20 +1,24 @@
-"""From plain options to a task, a model and its training: the same for every command."""
+"""From plain options to a task, a model, its training and a plan: the same for every command."""
 
+from dataclasses import fields
 from typing import Any
 
 from torch import nn
 
 from statewise.machines import Machine, machine
 from statewise.models import build_model
+from statewise.plan import Optimisation, Plan
 from statewise.task import Lengths, Task
-from statewise.train import Optimisation, Training
+from statewise.train import Training
 
 
 def build_task(options: dict[str, Any], kept: Machine | None = None) -> Task:
     """Builds the task of a run's options, on the machine that the run kept if it is given."""
-    late_from = round(options["steps"] * (1 - options["late_share"]))
-    late_to = max(late_from, round(options["steps"] * 0.9))
-    lengths = Lengths(options["shortest"], options["longest"], options["growth"], options["late"], late_from, late_to)
+    steps = options["steps"]
+    growth = round(steps * options["growth_share"])
+    late_from = round(steps * (1 - options["late_share"]))
+    late_to = max(late_from, round(steps * options["late_until"]))
+    lengths = Lengths(options["shortest"], options["longest"], growth, options["late"], late_from, late_to)
     return Task(
         kept or machine(options["task"]), lengths, options["supervision"], options["samples"], options["validation"]
     )
@@ -24,7 +28,7 @@ def build_network(options: dict[str, Any], task: Task) -> nn.Module:
     """Builds the untrained model of a run's options."""
     return build_model(
         options["model"],
-        task.machine.symbols,
+        task.tokens,
         task.machine.classes,
         options["hidden"],
         options["seed"],
@@ -37,6 +41,12 @@ def build_network(options: dict[str, Any], task: Task) -> nn.Module:
 def build_training(options: dict[str, Any], kept: Machine | None = None) -> Training:
     """Builds a training at its first step."""
     task = build_task(options, kept)
-    names = ("lr", "steps", "batch", "schedule", "warmup", "weight_decay", "readout_decay", "clip", "average")
-    optimisation = Optimisation(**{name: options[name] for name in names})
+    optimisation = Optimisation(**{field.name: options[field.name] for field in fields(Optimisation)})
     return Training(build_network(options, task), task, optimisation, options["seed"])
+
+
+def build_plan(options: dict[str, Any]) -> Plan:
+    """Builds what a run looks at."""
+    given: dict[str, Any] = {field.name: options[field.name] for field in fields(Plan) if field.name in options}
+    given |= {"lengths": tuple(options["test_lengths"]), "probe": tuple(options["probe"])}
+    return Plan(**given)

@@ -16,6 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
+from statewise.files import reason_of
 
 MANIFEST = "manifest.json"
 
@@ -41,9 +42,8 @@ def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], val
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         aside.unlink(missing_ok=True)
-        reason = (error.strerror or str(error)).lower()
         raise RunError(
-            f'cannot write a checkpoint in "{shorten(directory)}": {reason}; the one before is kept; make room'
+            f'cannot write a checkpoint in "{shorten(directory)}": {reason_of(error)}; the one before stays; make room'
         ) from None
     _sync_folder(directory)
     for other in directory.glob("step-*"):

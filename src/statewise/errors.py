@@ -33,6 +33,10 @@ class MachineFileError(StatewiseError):
     """A machine file that cannot be read as one."""
 
 
+class FileError(StatewiseError):
+    """A file that cannot be written."""
+
+
 class TooLargeError(StatewiseError):
     """An object larger than the documented bound."""
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from statewise.loss import objective
 from statewise.task import Task
 
 
@@ -22,6 +24,10 @@ class Model(Protocol):
         """Advances by several tokens; gives the logits after the last."""
         ...
 
+    def step(self, token: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Advances by one token."""
+        ...
+
     def words_at_once(self, length: int) -> int:
         """Gives how many words of a length fit into memory together."""
         ...
@@ -29,6 +35,15 @@ class Model(Protocol):
     def tokens_at_once(self) -> int:
         """Gives how many tokens, words times symbols, a chunk may have."""
         ...
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How a model does on the words set aside for validation, asked as in training."""
+
+    count: int
+    loss: float
+    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -80,21 +95,48 @@ def pooled(scores: list[Score]) -> Score:
     return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
 
 
+def evaluate_held_out(model: Any, task: Task, seed: int) -> HeldOut | None:
+    """Tries a model on the validation words of a fixed set; None where none are set aside."""
+    if not task.validation:
+        return None
+    batch = task.held_out(seed)
+    with torch.no_grad():
+        loss = objective(model, batch).item()
+        answers = model.at_end(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths)).argmax(dim=-1)
+    return HeldOut(len(batch.lengths), loss, float((answers.numpy() == batch.finals).mean()))
+
+
 def _evaluate_one(model: Model, task: Task, length: int, count: int, seed: int) -> Score:
     batch = task.test(seed, length, count)
     tokens = torch.from_numpy(batch.words)
     finals = torch.from_numpy(batch.finals)
-    answers = torch.cat([_answers(model, words) for words in tokens.split(model.words_at_once(length))])
+    read = partial(_write_chain, symbols=task.machine.symbols) if task.supervision == "chain" else _read
+    at_once = model.words_at_once(task.written_length(length))
+    with torch.no_grad():
+        answers = torch.cat([read(model, words) for words in tokens.split(at_once)])
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / count
     return Score(length, count, right, task.classes, majority)
 
 
-def _answers(model: Model, words: Tensor) -> Tensor:
+def _read(model: Model, words: Tensor) -> Tensor:
+    """Gives the answers after the last symbols of words."""
+    return _advance(model, words)[0].argmax(dim=-1)
+
+
+def _write_chain(model: Model, words: Tensor, symbols: int) -> Tensor:
+    """Lets the model write its outputs one by one, each read back before the next; gives the last."""
+    state = _advance(model, words)[1]
+    token = words.new_full((len(words),), symbols)
+    for _ in range(words.shape[1]):
+        logits, state = model.step(token, state)
+        token = symbols + 1 + logits.argmax(dim=-1)
+    return token - symbols - 1
+
+
+def _advance(model: Model, words: Tensor) -> tuple[Tensor, Any]:
     state = model.init_state(len(words))
-    answers = words.new_zeros(0)
-    with torch.no_grad():
-        for piece in words.split(max(1, model.tokens_at_once() // len(words)), dim=1):
-            logits, state = model.advance(piece, state)
-            answers = logits.argmax(dim=-1)
-    return answers
+    logits = torch.empty(0)
+    for piece in words.split(max(1, model.tokens_at_once() // len(words)), dim=1):
+        logits, state = model.advance(piece, state)
+    return logits, state

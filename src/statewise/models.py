@@ -10,6 +10,7 @@ from torch import nn
 from statewise.baselines import MambaTracker, RecurrentTracker, TransformerTracker
 from statewise.errors import ExpressionError, TransitionError, shorten, unknown_name
 from statewise.expressions import Product, call, parse
+from statewise.randomness import derive
 from statewise.tracker import Readout, StateTracker
 from statewise.transitions import LEVELS
 
@@ -42,7 +43,8 @@ def build_model(
         hidden_size: the width.
         seed: of the initial weights.
         additive: for a level, an additive term.
-        embedding: for a level, the size of a trained embedding; 0 for one-hot tokens.
+        embedding: for a level, the size of a trained embedding; 0 for one-hot tokens. Baselines have one of their
+            hidden size.
         readout: for a level, whether the hidden state is normalised before the readout.
     """
     parsed = parse(spec)
@@ -51,12 +53,16 @@ def build_model(
     if hidden_size < 1:
         raise TransitionError(f"hidden is {hidden_size}; expected a width of at least 1; use one such as 64")
     if parsed.name in LEVELS:
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(derive(seed, "weights"))
         return StateTracker(symbols, classes, hidden_size, spec, additive, embedding, readout, generator)
     if parsed.name not in BASELINES:
         raise unknown_name("model", parsed.name, [*LEVELS, *BASELINES])
     if additive != "none":
         raise ExpressionError(f"{parsed.name} takes no additive term; use it with a level such as full")
+    if embedding not in (0, hidden_size):
+        raise ExpressionError(
+            f"{parsed.name} embeds tokens in its hidden size, {hidden_size}, got embedding {embedding}; leave it out"
+        )
     layers = parsed.args[0] if parsed.args else parsed.kwargs.get("layers", 1)
     if not isinstance(layers, int) or layers < 1:
         raise ExpressionError(f"{parsed.name} needs at least 1 layer, got {shorten(layers)}; correct it")
@@ -66,6 +72,6 @@ def build_model(
         raise ExpressionError(f"{parsed.name} takes one plain argument, its layers; name the others")
     # torch's own modules draw from the global generator; it is put back as it was
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(derive(seed, "weights"))
         sizes = {"symbols": symbols, "classes": classes, "hidden_size": hidden_size}
         return call(function, replace(parsed, args=(), kwargs=kwargs), sizes | given)

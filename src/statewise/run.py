@@ -14,45 +14,13 @@ import torch
 
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.errors import RunError, shorten
-from statewise.evaluate import Score, evaluate, pooled
+from statewise.evaluate import Score, evaluate, evaluate_held_out, pooled
+from statewise.files import write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
-from statewise.machines.files import write_whole
+from statewise.plan import Plan
 from statewise.train import Training
 
 MACHINE = "machine.json"
-# words per length of a look during training
-_PROBE_WORDS = 256
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is looked at, when, and when that is enough.
-
-    Args:
-        every: steps between looks.
-        probe: the lengths at which a look is taken.
-        lengths: the lengths of the final test.
-        words: words per length of the final test.
-        stop_score: end early once the score at the last probe has been this high `patience` looks in a row; 0 never.
-        patience: see `stop_score`.
-        settle: end early once the loss has stayed below this for `patience` looks; 0 never.
-    """
-
-    every: int = 250
-    probe: tuple[int, ...] = (10, 500)
-    lengths: tuple[int, ...] = (10, 500)
-    words: int = 1000
-    stop_score: float = 0.0
-    patience: int = 2
-    settle: float = 0.0
-
-    def __post_init__(self) -> None:
-        numbers = (self.every, self.words, self.patience, *self.probe, *self.lengths)
-        if min(numbers) < 1 or not self.lengths:
-            raise RunError(
-                f"every, words and the test lengths are {self.every}, {self.words} and {shorten(self.lengths)}; "
-                "expected numbers of at least 1; correct them"
-            )
 
 
 @dataclass(frozen=True)
@@ -63,6 +31,8 @@ class Look:
     loss: float
     scores: tuple[float, ...]
     seconds: float
+    # the loss on validation words, where there are any
+    validation: float | None = None
 
 
 Show = Callable[[Look, int], None]
@@ -75,9 +45,11 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
     since the last one; going on from there is the same as never having stopped.
     """
     longest = getattr(training.model, "longest_word", None)
-    if longest is not None and max(*plan.probe, *plan.lengths, training.task.lengths.longest) > longest:
+    wanted = training.task.written_length(max(*plan.probe, *plan.lengths, training.task.lengths.longest))
+    if longest is not None and wanted > longest:
         raise RunError(
-            f"this model reads words of at most {longest} symbols; shorten the lengths, or use positions=none"
+            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
+            "or use positions=none"
         )
     finished = open_directory(directory, config, training.task.machine)
     if finished is not None:
@@ -89,8 +61,11 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
         loss = training.advance(min(until_next_look, training.optimisation.steps - training.step))
         if training.diverged:
             break
-        seen = evaluate(_model(training), training.task, plan.probe, _PROBE_WORDS, training.seed)
-        looks.append(Look(training.step, loss, tuple(s.score for s in seen), time.perf_counter() - began))
+        seen = evaluate(_model(training), training.task, plan.probe, plan.probe_words, training.seed)
+        held_out = evaluate_held_out(_model(training), training.task, training.seed)
+        validation = None if held_out is None else held_out.loss
+        seconds = time.perf_counter() - began
+        looks.append(Look(training.step, loss, tuple(s.score for s in seen), seconds, validation))
         _save(training, looks, directory)
         show(looks[-1], training.optimisation.steps)
     status = "diverged" if training.diverged else "stopped" if _enough(looks, plan) else "done"
@@ -99,8 +74,7 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
     scores: list[Score] = []
     if status != "diverged":
         scores = evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
-    inside = _in_distribution(training, plan.words) if status != "diverged" else None
-    record = _record(training, plan, config, looks, scores, inside, status, time.perf_counter() - began)
+    record = _record(training, plan, config, looks, scores, status, time.perf_counter() - began)
     written = json.dumps(record, indent=1)
     write_whole(directory / "record.json", written + "\n")
     return json.loads(written)
@@ -138,7 +112,7 @@ def _take_up(training: Training, directory: Path) -> list[Look]:
         return []
     tensors, values = saved
     training.restore(tensors, values)
-    return [Look(look["step"], look["loss"], tuple(look["scores"]), look["seconds"]) for look in values["looks"]]
+    return [Look(**(look | {"scores": tuple(look["scores"])})) for look in values["looks"]]
 
 
 def _save(training: Training, looks: list[Look], directory: Path) -> None:
@@ -152,7 +126,8 @@ def _enough(looks: list[Look], plan: Plan) -> bool:
     if len(recent) < plan.patience:
         return False
     tracked = plan.stop_score > 0 and all(look.scores[-1] >= plan.stop_score for look in recent)
-    settled = plan.settle > 0 and all(look.loss <= plan.settle for look in recent)
+    losses = [look.loss if look.validation is None else look.validation for look in recent]
+    settled = plan.settle > 0 and max(losses) <= plan.settle
     return tracked or settled
 
 
@@ -178,10 +153,12 @@ def _record(
     config: dict[str, Any],
     looks: list[Look],
     scores: list[Score],
-    inside: Score | None,
     status: str,
     seconds: float,
 ) -> dict[str, Any]:
+    finished = status != "diverged"
+    inside = _in_distribution(training, plan.words) if finished else None
+    held_out = evaluate_held_out(_model(training), training.task, training.seed) if finished else None
     return {
         "status": status,
         "config": config,
@@ -192,8 +169,15 @@ def _record(
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
         "scores": [_written(score) for score in scores],
         "in_distribution": None if inside is None else _written(inside),
+        "validation": None if held_out is None else asdict(held_out),
         "history": [asdict(look) for look in looks],
         "probe": list(plan.probe),
+    } | provenance()
+
+
+def provenance() -> dict[str, Any]:
+    """Gives what a number depends on besides its config: versions, and the commit of the source."""
+    return {
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "statewise": _version()},
         "commit": _commit(),
     }
@@ -206,12 +190,14 @@ def _version() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, where it is one."""
-    here = Path(__file__).parent
+    """The commit of the source tree, where this file is part of one."""
+    ask = ["git", "log", "-1", "--format=%H", "--", Path(__file__).name]
     try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=5, check=True
-        )
+        done = subprocess.run(ask, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=5, check=True)
+        if not done.stdout.strip():
+            return None
+        ask = ["git", "rev-parse", "HEAD"]
+        done = subprocess.run(ask, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -4,8 +4,8 @@ Batches are a pure function of (seed, position): batch 1,000 is the same whether
 process, and no global randomness is touched.
 """
 
-import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -15,8 +15,9 @@ from jaxtyping import Bool, Int
 
 from statewise.errors import TaskError
 from statewise.machines import Machine
+from statewise.randomness import stream
 
-Supervision = Literal["final", "aligned"]
+Supervision = Literal["final", "aligned", "chain"]
 # outputs of this name mark words that are not part of a task, such as 1 1 + in arithmetic
 ERROR = "error"
 # draws without a new word before a set is called exhausted
@@ -71,11 +72,15 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Words padded with symbol 0 to one length, how long each is, and the output class after each symbol."""
+    """Tokens padded with 0 to one length, how long each row is, and the output class that is right after each token.
+
+    `asked` says after which tokens the answer is asked for; None is the last of each row.
+    """
 
     words: Int[np.ndarray, "batch time"]
     lengths: Int[np.ndarray, " batch"]
     outputs: Int[np.ndarray, "batch time"]
+    asked: Bool[np.ndarray, "batch time"] | None
 
     @property
     def finals(self) -> Int[np.ndarray, " batch"]:
@@ -83,11 +88,40 @@ class Batch:
         return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
 
 
-def stream(seed: int, *names: object) -> np.random.Generator:
-    """Gives a generator of its own to each (seed, names): streams of different names never meet."""
-    text = repr((seed, *names)).encode()
-    key = np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key))
+def _ask_at_end(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Asks for the output at the end of a word."""
+    return Batch(words, lengths, outputs, None)
+
+
+def _ask_after_each(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Asks for the output after each symbol."""
+    return Batch(words, lengths, outputs, np.arange(words.shape[1]) < lengths[:, None])
+
+
+def _ask_for_chain(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Writes the outputs out after the word, and asks for each of them.
+
+    A word a b c with outputs p q r becomes the tokens a b c = p q, and after the last three p q r are asked for.
+    """
+    count, longest = words.shape
+    written = np.zeros((count, 2 * longest), dtype=np.int64)
+    right = np.zeros((count, 2 * longest), dtype=np.int64)
+    written[:, :longest] = words
+    rows, places = np.nonzero(np.arange(longest) < lengths[:, None])
+    after = lengths[rows] + places
+    right[rows, after] = outputs[rows, places]
+    written[np.arange(count), lengths] = symbols
+    follows = places < lengths[rows] - 1
+    written[rows[follows], after[follows] + 1] = symbols + 1 + outputs[rows[follows], places[follows]]
+    time = np.arange(2 * longest)
+    return Batch(written, 2 * lengths, right, (time >= lengths[:, None]) & (time < 2 * lengths[:, None]))
+
+
+_FORMATS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], Batch]] = {
+    "final": _ask_at_end,
+    "aligned": _ask_after_each,
+    "chain": _ask_for_chain,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +133,8 @@ class Task:
     Args:
         machine: gives the answers. Words never lead to an output named "error".
         lengths: how long words are.
-        supervision: whether the answer is asked for at the end only, or after each symbol.
+        supervision: whether the answer is asked for at the end of a word ("final"), after each symbol ("aligned"), or
+            written out after the word, output by output, as a chain of thought ("chain").
         samples: None draws fresh words for ever; a number fixes so many different words, used over and over.
         validation: how many further words, none of them a training word, are set aside (with `samples` only).
     """
@@ -121,6 +156,15 @@ class Task:
             raise TaskError(f"words of {self.machine!r} end in one output only; expected something to tell apart")
         if self.samples is not None and (self.lengths.growth or self.lengths.late):
             raise TaskError("a fixed set of words has one distribution of lengths; set growth and late to 0")
+
+    @property
+    def tokens(self) -> int:
+        """How many different tokens there are; a chain has one more for each output, and one that ends the word."""
+        return self.machine.symbols + (1 + self.machine.classes if self.supervision == "chain" else 0)
+
+    def written_length(self, length: int) -> int:
+        """Gives how many tokens a word of a length takes."""
+        return 2 * length if self.supervision == "chain" else length
 
     @property
     def classes(self) -> int:
@@ -157,30 +201,37 @@ class Task:
         rows = np.array(
             [self._shuffled(seed, (first + i) // self.samples)[(first + i) % self.samples] for i in range(size)]
         )
-        return self._answered(words[rows], lengths[rows])
+        return self._asked(words[rows], lengths[rows])
 
     def held_out(self, seed: int) -> Batch:
         """Gives the words set aside for validation."""
         if self.samples is None or not self.validation:
             raise TaskError("this task sets no validation words aside; give samples and validation")
         words, lengths = self._fixed(seed)
-        return self._answered(words[self.samples :], lengths[self.samples :])
+        return self._asked(words[self.samples :], lengths[self.samples :])
 
     def test(self, seed: int, length: int, count: int) -> Batch:
-        """Gives test words of one length, drawn apart from all training words' stream."""
+        """Gives test words of one length, answered at their end, drawn apart from all training words' stream."""
         if not 1 <= length <= _MAX_LENGTH:
             raise TaskError(f"the test length is {length}; expected 1 to {_MAX_LENGTH:,}; correct it")
-        return self.draw(stream(seed, "test", length, count), np.full(count, length))
+        lengths = np.full(count, length)
+        words = self._draw(stream(seed, "test", length, count), lengths)
+        return _ask_at_end(words, lengths, self._outputs(words), self.machine.symbols)
 
     def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
         """Draws words symbol by symbol, uniformly among those that may follow."""
+        return self._asked(self._draw(generator, lengths), lengths)
+
+    def _draw(
+        self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]
+    ) -> Int[np.ndarray, "batch time"]:
         longest = int(lengths.max()) if len(lengths) else 0
         if self._legal.all():
             words = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))
         else:
             words = self._walk(generator, len(lengths), longest)
         words[np.arange(longest) >= lengths[:, None]] = 0
-        return self._answered(words, lengths)
+        return words
 
     def _walk(self, generator: np.random.Generator, count: int, longest: int) -> Int[np.ndarray, "batch time"]:
         """Chooses each symbol uniformly among those that may follow."""
@@ -194,8 +245,11 @@ class Task:
             state = self.machine.delta[state, words[:, t]]
         return words
 
-    def _answered(self, words: Int[np.ndarray, "batch time"], lengths: Int[np.ndarray, " batch"]) -> Batch:
-        return Batch(words, lengths, self.machine.outputs[self.machine.track(words)])
+    def _asked(self, words: Int[np.ndarray, "batch time"], lengths: Int[np.ndarray, " batch"]) -> Batch:
+        return _FORMATS[self.supervision](words, lengths, self._outputs(words), self.machine.symbols)
+
+    def _outputs(self, words: Int[np.ndarray, "batch time"]) -> Int[np.ndarray, "batch time"]:
+        return self.machine.outputs[self.machine.track(words)]
 
     def _fixed(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws the fixed set: different words, the first `samples` for training."""
@@ -207,8 +261,8 @@ class Task:
             barren = 0
             while len(found) < wanted:
                 before = len(found)
-                drawn = self.draw(generator, self.lengths.draw(generator, max(1024, wanted)))
-                for word, length in zip(drawn.words, drawn.lengths.tolist(), strict=True):
+                lengths = self.lengths.draw(generator, max(1024, wanted))
+                for word, length in zip(self._draw(generator, lengths), lengths.tolist(), strict=True):
                     if len(found) < wanted:
                         found.setdefault((length, word[:length].tobytes()), word[:length])
                 barren = 0 if len(found) > before else barren + 1

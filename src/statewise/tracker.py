@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.recurrence.tokens import last_of_tokens, unroll_directions, unroll_tokens
+from statewise.recurrence.tokens import end_directions, last_of_tokens, unroll_directions, unroll_tokens
 from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
@@ -68,6 +68,18 @@ class StateTracker(nn.Module):
             h = unroll_directions(self.transition, self.embeddings, tokens, h0)
         else:
             h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
+        return self._read(h)
+
+    def at_end(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch classes"]:
+        """Gives logits after the last token of each word, without more of the way there than the level needs."""
+        if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
+            h0 = self.initial_state.expand(tokens.shape[0], -1)
+            return self._read(end_directions(self.transition, self.embeddings, tokens, lengths, h0))
+        return self(tokens)[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+
+    def _read(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
         if self.readout_kind == "normalised":
             h = h / h.detach().abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(h.dtype).tiny)
             h = torch.nn.functional.normalize(h, dim=-1)

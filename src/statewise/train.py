@@ -1,59 +1,15 @@
 """The one training loop: gradients on batches of a task, with everything that a run must not lose in one value."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from statewise.errors import RunError
-from statewise.task import Batch, Task
-
-
-@dataclass(frozen=True)
-class Optimisation:
-    """How weights move.
-
-    Args:
-        lr: the highest learning rate.
-        steps: how many steps the schedule spans.
-        batch: words per step.
-        schedule: "constant", or "cosine" from `lr` down to 0 at the last step.
-        warmup: steps over which the rate rises from 0.
-        weight_decay: decoupled decay of all weights (AdamW); 0 is Adam.
-        readout_decay: a further decay of the readout alone.
-        clip: the largest norm of a gradient; 0 leaves it alone.
-        average: the share of steps at the end over which weights are averaged; 0 takes the last.
-    """
-
-    lr: float = 1e-3
-    steps: int = 10_000
-    batch: int = 64
-    schedule: Literal["constant", "cosine"] = "constant"
-    warmup: int = 0
-    weight_decay: float = 0.0
-    readout_decay: float = 0.0
-    clip: float = 0.0
-    average: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise RunError(f"lr is {self.lr}; expected a number above 0; use one such as 0.001")
-        if self.steps < 1 or self.batch < 1 or self.warmup < 0:
-            raise RunError(
-                f"steps, batch and warmup are {self.steps}, {self.batch}, {self.warmup}; expected 1, 1, 0 or more"
-            )
-        if min(self.weight_decay, self.readout_decay, self.clip) < 0 or not 0 <= self.average <= 1:
-            raise RunError("weight_decay, readout_decay and clip are 0 or more, average is from 0 to 1; correct them")
-
-    def rate(self, step: int) -> float:
-        """Gives the learning rate of a step, counted from 0."""
-        rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
-        falling = (
-            0.5 * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)) if self.schedule == "cosine" else 1.0
-        )
-        return self.lr * rising * falling
+from statewise.loss import objective
+from statewise.plan import Optimisation
+from statewise.task import Task
 
 
 class Training:
@@ -100,8 +56,7 @@ class Training:
 
     def _one_step(self) -> float:
         batch = self.task.batch(self.seed, self.step, self.optimisation.batch)
-        logits = self.model(torch.from_numpy(batch.words))
-        loss = objective(logits, batch, self.task.supervision)
+        loss = objective(self.model, batch)
         value = loss.item()
         if not math.isfinite(value):
             return value
@@ -111,8 +66,9 @@ class Training:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.optimisation.clip)
             if not math.isfinite(norm.item()):
                 return math.nan
+        stretch = self.task.lengths.bounds(self.step)[1] / self.task.lengths.longest
         for group in self.optimiser.param_groups:
-            group["lr"] = self.optimisation.rate(self.step)
+            group["lr"] = self.optimisation.rate(self.step, stretch)
         self.optimiser.step()
         self.step += 1
         self.tokens += int(batch.lengths.sum())
@@ -164,13 +120,3 @@ class Training:
             for name, parameter in self.model.named_parameters():
                 if name in self.averaged:
                     self.averaged[name].lerp_(parameter, 1.0 / max(1.0, math.ceil(seen)))
-
-
-def objective(logits: Tensor, batch: Batch, supervision: str) -> Tensor:
-    """Gives the cross-entropy at the end of words, or after each of their symbols."""
-    if supervision == "final":
-        at_end = logits[torch.arange(len(batch.lengths)), torch.from_numpy(batch.lengths - 1)]
-        return nn.functional.cross_entropy(at_end, torch.from_numpy(batch.finals))
-    time = torch.arange(logits.shape[1])
-    inside = time < torch.from_numpy(batch.lengths).unsqueeze(1)
-    return nn.functional.cross_entropy(logits[inside], torch.from_numpy(batch.outputs)[inside])

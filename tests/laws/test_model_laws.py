@@ -10,6 +10,7 @@ MODELS = [
     "full",
     "cp(8)",
     "block(2)",
+    "block(8)",
     "rotation",
     "diagonal",
     "positive",
@@ -113,3 +114,23 @@ def test_learned_positions_end():
     model = build("transformer")
     with pytest.raises(StatewiseError, match="at most 1024 symbols, got 1030"):
         model(words(time=1030, batch=1))
+
+
+@every
+@pytest.mark.parametrize("readout", ["plain", "normalised"])
+def test_the_end_of_a_word_is_where_the_whole_run_is_there(spec, readout):
+    """The answer after the last token, and its gradients, are those of the whole run, with rows of unlike lengths."""
+    model, tokens = build(spec, readout=readout), words()
+    lengths = torch.tensor([9, 1, 4, 6])
+    whole = model(tokens)[torch.arange(4), lengths - 1]
+    ends = model.at_end(tokens, lengths)
+    torch.testing.assert_close(ends, whole)
+    weight = torch.randn(whole.shape, dtype=whole.dtype, generator=torch.Generator().manual_seed(3))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    expected = torch.autograd.grad((whole * weight).sum(), parameters, allow_unused=True)
+    found = torch.autograd.grad((ends * weight).sum(), parameters, allow_unused=True)
+    for a, b in zip(found, expected, strict=True):
+        if a is None or b is None:
+            assert a is b is None
+        else:
+            torch.testing.assert_close(a, b)

@@ -17,6 +17,17 @@ _CHUNK_FLOATS = 8_000_000
 _STEP_LOW, _STEP_HIGH = 0.001, 0.1
 
 
+def _as_it_is(decay: Tensor) -> Tensor:
+    return decay
+
+
+def _over_both_signs(decay: Tensor) -> Tensor:
+    return 2 * decay - 1
+
+
+_SPREADS = {"positive": _as_it_is, "signed": _over_both_signs}
+
+
 class MambaMixer(nn.Module):
     """One selective state space: s_t = exp(d_t A) s_{t-1} + d_t B_t u_t,  y_t = C_t s_t + D u_t, gated by silu(z_t).
 
@@ -28,7 +39,7 @@ class MambaMixer(nn.Module):
     def __init__(self, width: int, eigenvalues: Eigenvalues) -> None:
         super().__init__()
         inner, rank = _EXPAND * width, math.ceil(width / 16)
-        self.inner, self.rank, self.eigenvalues = inner, rank, eigenvalues
+        self.inner, self.rank, self.spread = inner, rank, _SPREADS[eigenvalues]
         self.in_proj = nn.Linear(width, 2 * inner, bias=False)
         self.conv1d = nn.Conv1d(inner, inner, _KERNEL, groups=inner)
         self.x_proj = nn.Linear(inner, rank + 2 * _STATE, bias=False)
@@ -54,8 +65,7 @@ class MambaMixer(nn.Module):
         step, B, C = self.x_proj(u).split([self.rank, _STATE, _STATE], dim=-1)
         step = F.softplus(self.dt_proj(step))
         decay = torch.exp(step.unsqueeze(-1) * -self.A_log.exp())
-        if self.eigenvalues == "signed":
-            decay = 2 * decay - 1
+        decay = self.spread(decay)
         entering = (step * u).unsqueeze(-1) * B.unsqueeze(2)
         reached = []
         for t in range(x.shape[1]):

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -24,6 +25,12 @@ class StatefulModel(nn.Module, ABC):
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
         """Gives logits after each token of whole words."""
         return self.run(tokens, self.init_state(tokens.shape[0]))[0]
+
+    def at_end(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch classes"]:
+        """Gives logits after the last token of each word."""
+        return self(tokens)[torch.arange(len(lengths), device=lengths.device), lengths - 1]
 
     def advance(self, tokens: Int[Tensor, "batch time"], state: Any) -> tuple[Float[Tensor, "batch classes"], Any]:
         """Advances by several tokens; gives the logits after the last."""

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from statewise import __version__
+from statewise.cli.bench import bench
 from statewise.cli.demo import demo
 from statewise.cli.machine import machine
 from statewise.cli.parity import demo_parity
@@ -29,6 +30,7 @@ app.command("demo-parity")(demo_parity)
 app.command()(machine)
 app.command()(train)
 app.command("eval")(evaluate)
+app.command()(bench)
 
 
 @app.callback(invoke_without_command=True)

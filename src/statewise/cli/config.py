@@ -8,15 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, shorten, unknown_name
 from statewise.expressions import Call, parse
+from statewise.files import reason_of
+from statewise.plan import Optimisation, Plan
+from statewise.task import Lengths, Supervision
 
-# what our recipe sets by model: levels with few parameters move them further, and need longer words to be exact;
-# baselines see the lengths of the paper only
+# what our recipe sets by model: levels with few parameters move them further, and where only the end of a word is cheap
+# to compute, words get far longer; baselines see the lengths of the paper only
 BY_MODEL: dict[str, dict[str, Any]] = {
     **{key: {"readout": "plain"} for key in ("rnn", "lstm", "gru", "mamba", "transformer")},
-    "full": {"lr": 1e-3, "late": 80},
-    "cp": {"lr": 1e-3, "late": 80},
-    "block": {"lr": 3e-3, "late": 160},
-    "rotation": {"lr": 1e-2, "late": 320},
+    "full": {"lr": 1e-3, "late": 160, "growth_share": 0.3},
+    "cp": {"lr": 1e-3, "late": 80, "growth_share": 0.3},
+    "block": {"lr": 1e-2, "late": 1_280, "growth_share": 0.3},
+    "rotation": {"lr": 1e-2, "late": 10_240, "growth_share": 0.3},
     "diagonal": {"lr": 3e-3, "clip": 1.0},
     "positive": {"lr": 3e-3, "clip": 1.0},
 }
@@ -41,6 +44,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
         "schedule": "cosine",
         "late": 0,
+        "late_share": 0.6,
+        "length_power": 1.0,
     },
 }
 
@@ -58,28 +63,34 @@ class RunConfig(BaseModel):
     additive: str = "none"
     readout: Literal["plain", "normalised"]
     steps: int
-    batch: int = 64
+    batch: int = Optimisation.batch
     lr: float
     schedule: Literal["constant", "cosine"]
-    warmup: int = 0
-    weight_decay: float = 0.0
-    readout_decay: float = 0.0
-    clip: float = 0.0
-    average: float = 0.0
-    shortest: int = 2
-    longest: int = 10
-    growth: int = 0
+    warmup: int = Optimisation.warmup
+    weight_decay: float = Optimisation.weight_decay
+    readout_decay: float = Optimisation.readout_decay
+    clip: float = Optimisation.clip
+    average: float = Optimisation.average
+    length_power: float = Optimisation.length_power
+    shortest: int = Lengths.shortest
+    longest: int = Lengths.longest
+    # shares of all steps: over which words grow to `longest`; in which they grow to `late`; at which that ends
+    growth_share: float = Field(default=0.0, ge=0, le=1)
     late: int
     late_share: float = Field(default=0.5, ge=0, le=1)
-    supervision: Literal["final", "aligned"] = "final"
+    late_until: float = Field(default=0.9, ge=0, le=1)
+    supervision: Supervision = "final"
     samples: int | None = None
     validation: int = 0
     seed: int = Field(default=0, ge=0, lt=2**63)
-    every: int = Field(default=250, ge=1)
-    test_lengths: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(10, 500), min_length=1)
-    words: int = Field(default=1000, ge=1)
-    stop_score: float = 0.0
-    settle: float = 0.0
+    every: int = Field(default=Plan.every, ge=1)
+    probe: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.probe, min_length=1)
+    probe_words: int = Field(default=Plan.probe_words, ge=1)
+    test_lengths: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.lengths, min_length=1)
+    words: int = Field(default=Plan.words, ge=1)
+    stop_score: float = Plan.stop_score
+    patience: int = Field(default=Plan.patience, ge=1)
+    settle: float = Plan.settle
 
 
 def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
@@ -109,6 +120,6 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RunError(f'cannot read "{shorten(file)}": {(error.strerror or "").lower()}; give a TOML file') from None
+        raise RunError(f'cannot read "{shorten(file)}": {reason_of(error)}; give a TOML file') from None
     except ValueError as error:
         raise RunError(f'"{shorten(file)}" is not TOML: {shorten(error)}; correct it') from None

@@ -20,9 +20,8 @@ def demo(
 ) -> None:
     """Train a network on a machine, test it far beyond its training lengths, and beside it a compiled one."""
     began = time.perf_counter()
-    options = resolve(
-        None, {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE, "test_lengths": _LENGTHS}
-    ).model_dump(mode="json")
+    given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE}
+    options = resolve(None, given | {"test_lengths": _LENGTHS, "words": _WORDS}).model_dump(mode="json")
     if out is not None:
         record = _train(options, out / "run")
     else:
@@ -59,13 +58,12 @@ def demo(
 def _train(options: dict[str, Any], directory: Path) -> dict[str, Any]:
     import torch
 
-    from statewise.assemble import build_training
+    from statewise.assemble import build_plan, build_training
     from statewise.cli.train import show_progress
-    from statewise.run import Plan, run
+    from statewise.run import run
 
     torch.set_num_threads(1)
-    plan = Plan(every=options["every"], lengths=tuple(options["test_lengths"]), words=_WORDS)
-    return run(build_training(options), plan, options, directory, show_progress)
+    return run(build_training(options), build_plan(options), options, directory, show_progress)
 
 
 def _compiled_score(length: int) -> float:

@@ -7,9 +7,9 @@ import typer
 
 from statewise.cli.show import show
 from statewise.errors import MachineFileError, shorten
+from statewise.files import write_whole
 from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
 from statewise.machines import machine as build
-from statewise.machines.files import write_whole
 from statewise.theory.classify import classify
 
 _ROWS, _COLUMNS = 12, 12

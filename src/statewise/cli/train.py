@@ -2,6 +2,8 @@
 
 import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,8 @@ from statewise.cli.config import RunConfig, resolve
 from statewise.cli.show import show
 from statewise.errors import RunError, shorten
 from statewise.report.figure import check_figure_file
+
+EVENTS = "events"
 
 
 def train(
@@ -30,11 +34,13 @@ def train(
     weight_decay: Annotated[float | None, typer.Option(help="Decay of all weights.")] = None,
     longest: Annotated[int | None, typer.Option(help="The longest training words.")] = None,
     late: Annotated[int | None, typer.Option(help="The longest words late in training; 0 for none.")] = None,
-    supervision: Annotated[str | None, typer.Option(help="final or aligned.")] = None,
+    supervision: Annotated[str | None, typer.Option(help="final, aligned or chain (of thought).")] = None,
     samples: Annotated[int | None, typer.Option(help="Train on so many words only.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and words.")] = None,
+    validation: Annotated[int | None, typer.Option(help="Set so many further words aside, and report them.")] = None,
     stop_score: Annotated[float | None, typer.Option(help="End once this score is reached at length 500.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; one is bit for bit repeatable.")] = 1,
+    tensorboard: Annotated[bool, typer.Option(help="Write scalars for TensorBoard into OUT/events.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one model on one machine."""
@@ -44,19 +50,18 @@ def train(
 
     import torch
 
-    from statewise.assemble import build_training
-    from statewise.run import Plan, run
+    from statewise.assemble import build_plan, build_training
+    from statewise.run import run
 
     torch.set_num_threads(threads)
     training = build_training(resolved)
-    plan = Plan(
-        every=resolved["every"],
-        lengths=tuple(resolved["test_lengths"]),
-        words=resolved["words"],
-        stop_score=resolved["stop_score"],
-        settle=resolved["settle"],
-    )
-    record = run(training, plan, resolved, out, show_progress)
+    with _scalars(out / EVENTS if tensorboard else None, resolved["probe"]) as write_scalars:
+
+        def see(look: Any, steps: int) -> None:
+            show_progress(look, steps)
+            write_scalars(look, steps)
+
+        record = run(training, build_plan(resolved), resolved, out, see)
     by_length = {score["length"]: score["score"] for score in record["scores"]}
     inside = record["in_distribution"]
     result: dict[str, Any] = {
@@ -137,6 +142,18 @@ def show_progress(look: Any, steps: int) -> None:
     scores = " ".join(f"{score:6.3f}" for score in look.scores)
     line = f"step {look.step:,}/{steps:,}  loss {look.loss:.4f}  scores {scores}  {rate:.0f} steps/s  {left:.0f} s left"
     print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _scalars(folder: Path | None, lengths: list[int]) -> Iterator[Callable[[Any, int], None]]:
+    """Gives a function that writes what a look saw for TensorBoard, or one that does nothing."""
+    if folder is None:
+        yield lambda look, steps: None
+        return
+    from statewise.report.scalars import Scalars
+
+    with Scalars(folder, lengths) as scalars:
+        yield scalars.write
 
 
 def _lengths(text: str) -> list[int]:

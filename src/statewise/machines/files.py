@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from statewise.errors import MachineError, MachineFileError, TooLargeError, shorten, unknown_name
+from statewise.files import reason_of, write_whole
 from statewise.machines.dot import Kind, from_dot, to_dot
 from statewise.machines.machine import MAX_ENTRIES, Machine
 
@@ -34,7 +35,7 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
     except (OSError, ValueError) as error:
         if isinstance(error, TooLargeError):
             raise
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else _reason(error)
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason_of(error)
         raise MachineFileError(f'cannot read "{shorten(path)}": {reason}; give the path of a machine file') from None
     try:
         machine = from_json(text) if file.suffix.lower() == ".json" else from_dot(text, kind, complete)
@@ -49,34 +50,6 @@ def write_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
     if file.suffix.lower() not in SUFFIXES:
         raise MachineFileError(f'"{shorten(file)}" is not a .json, .dot or .gv file; choose one of these endings')
     write_whole(file, to_json(machine) if file.suffix.lower() == ".json" else to_dot(machine))
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Writes a text file aside and moves it into place, so that an interruption leaves the old one.
-
-    A link is followed; a device or a pipe is written to as it is.
-    """
-    try:
-        file = Path(os.path.realpath(file))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.exists() and not file.is_file():
-            file.write_text(text, encoding="utf-8")
-            return
-        aside = file.with_name(f".{file.name}.{os.getpid()}")
-        try:
-            with aside.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(aside, file)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as error:
-        raise MachineFileError(f'cannot write "{shorten(file)}": {_reason(error)}; choose another place') from None
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
 
 
 def to_json(machine: Machine) -> str:

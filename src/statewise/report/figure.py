@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statewise.errors import RunError, shorten
+from statewise.files import cannot_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +34,6 @@ def figure_of(file: Path) -> "Iterator[Axes]":
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=150)
     except OSError as error:
-        raise RunError(
-            f'cannot write "{shorten(file)}": {(error.strerror or "").lower()}; choose another place'
-        ) from None
+        raise cannot_write(file, error) from None
     finally:
         pyplot.close(figure)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from statewise.errors import RunError
+from statewise.randomness import derive
 from statewise.recurrence import unroll
 from statewise.transitions import Diagonal
 
@@ -65,7 +66,7 @@ def frequency(hidden: int, draws: int, seed: int) -> Frequency:
     """Draws frozen networks, fits their readouts on two examples, and counts those right at every length."""
     if hidden < 1 or draws < 1:
         raise RunError(f"hidden is {hidden} and draws {draws}; expected at least 1 of each; correct them")
-    generator = torch.Generator().manual_seed(seed * 1_000 + hidden)
+    generator = torch.Generator().manual_seed(derive(seed, "frequency", hidden))
     signs = torch.randint(0, 2, (draws, hidden), generator=generator).double() * 2 - 1
     right = int(learned(signs, fit_readouts(signs)).sum())
     return Frequency(hidden, draws, right, 1 - 2.0**-hidden, *wilson(right, draws))
@@ -85,7 +86,7 @@ def track_parity(hidden: int, length: int, words: int, seed: int) -> tuple[int, 
     Returns:
         how many words were answered rightly, and how many there were.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(derive(seed, "track"))
     while True:
         signs = torch.randint(0, 2, (1, hidden), generator=generator).double() * 2 - 1
         readout = fit_readouts(signs)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.transitions.transition import Init, LinearTransition, check_sizes, input_power, square_weight
+from statewise.transitions.transition import Init, LinearTransition, check_sizes, random_blocks, square_weight
 
 
 @final
@@ -15,7 +15,8 @@ class Block(LinearTransition):
     """A(x) = diag(A_1(x), ..., A_B(x)) with blocks of b x b, each bilinear: A_n(x) = sum_k W[n, :, :, k] x[k].
 
     Parameters: b^2 D B with B = H / b. A block can hold a machine of b states; b = H is the full transition.
-    Initialisation: W ~ N(0, 1 / (b E‖x‖²)), so that each block keeps the expected square norm of its part of h.
+    Initialisation: for features W ~ N(0, 1 / (b D)), for tokens blocks are orthogonal; either way each block keeps the
+    expected square norm of its part of h.
     """
 
     commutes = False
@@ -41,8 +42,7 @@ class Block(LinearTransition):
                 f"use {_neighbours(hidden_size, size)}, or block({nearest})"
             )
         self.input_size, self.hidden_size, self.size = input_size, hidden_size, size
-        std = (size * input_power(init, input_size)) ** -0.5
-        self.weight = nn.Parameter(torch.randn(hidden_size // size, size, size, input_size, generator=generator) * std)
+        self.weight = nn.Parameter(random_blocks(init, hidden_size // size, size, input_size, generator))
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch blocks out in"]:
         """Gives the blocks."""

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from statewise.transitions.transition import Init, LinearTransition, check_sizes, input_power, square_weight
+from statewise.transitions.transition import Init, LinearTransition, check_sizes, random_blocks, square_weight
 
 
 @final
 class Full(LinearTransition):
     """A(x)[i, j] = sum_k W[i, j, k] x[k] with free W: tracks any finite-state machine.
 
-    Parameters: H^2 D. Initialisation: W[i, j, k] ~ N(0, 1 / (H E‖x‖²)); then each entry of A(x) has variance 1/H, and
+    Parameters: H^2 D. Initialisation: for features W[i, j, k] ~ N(0, 1 / (H D)), for tokens A(x) is orthogonal:
     E ‖A(x) h‖² = ‖h‖².
 
     Ebrahimi & Memisevic (2025), eq. for h_t; one-hot states with A(sigma) the transition matrix prove the claim.
@@ -34,8 +34,7 @@ class Full(LinearTransition):
         super().__init__()
         check_sizes("full", input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
-        std = (hidden_size * input_power(init, input_size)) ** -0.5
-        self.weight = nn.Parameter(torch.randn(hidden_size, hidden_size, input_size, generator=generator) * std)
+        self.weight = nn.Parameter(random_blocks(init, 1, hidden_size, input_size, generator)[0])
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch out in"]:
         """Gives A(x) itself."""

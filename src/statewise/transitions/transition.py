@@ -109,6 +109,21 @@ def input_power(init: str, input_size: int) -> float:
     return float(input_size) if init == "features" else 1.0
 
 
+def random_blocks(init: str, count: int, size: int, input_size: int, generator: torch.Generator | None) -> Tensor:
+    """Draws weights [count, size, size, input] of blocks whose A(x) keeps the expected square norm.
+
+    For "features" they are Gaussian. For "tokens" each token's matrix is orthogonal, drawn uniformly: a product of
+    Gaussian matrices soon has one large singular value, and all words lead to nearly the same direction.
+    """
+    power = input_power(init, input_size)
+    if init == "features":
+        return torch.randn(count, size, size, input_size, generator=generator) * (size * power) ** -0.5
+    q, r = torch.linalg.qr(torch.randn(count, input_size, size, size, generator=generator))
+    # the Q of a Gaussian matrix is uniform once the signs of R's diagonal are fixed
+    q = q * torch.diagonal(r, dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    return q.permute(0, 2, 3, 1).contiguous()
+
+
 def square_weight(level: str, weight: Tensor) -> tuple[int, int]:
     """Checks that a dense weight is [hidden, hidden, input], and gives the two sizes."""
     if weight.ndim != 3 or weight.shape[0] != weight.shape[1] or 0 in weight.shape:

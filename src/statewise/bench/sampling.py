@@ -1,0 +1,38 @@
+"""What share of a training step goes into drawing its words? Aimed at: at most a twentieth."""
+
+from statewise.bench.timing import Row, WrongAnswerError, best_times
+from statewise.machines import machine
+from statewise.models import build_model
+from statewise.plan import Optimisation
+from statewise.task import Task
+from statewise.train import Training
+
+CASES = [
+    ("modular_addition(5)", "full", 64),
+    ("modular_addition(5)", "full", 256),
+    ("modular_addition(5)", "rotation", 64),
+    ("modular_addition(5)", "diagonal", 64),
+    ("modular_arithmetic(5)", "full", 64),
+    ("random_machine(25, seed=0)", "full", 64),
+    ("modular_addition(5)", "lstm", 256),
+]
+
+
+def measure() -> list[Row]:
+    """Times batches alone and whole steps, on words of the training lengths."""
+    rows = []
+    for name, model, hidden in CASES:
+        task = Task(machine(name))
+        network = build_model(model, task.tokens, task.machine.classes, hidden, seed=0)
+        training = Training(network, task, Optimisation(), seed=0)
+        seed, size = training.seed, training.optimisation.batch
+        batch = task.batch(seed, 3, size)
+        if not (task.machine.outputs[task.machine.track(batch.words)] == batch.outputs).all():
+            raise WrongAnswerError(f"the answers of {name} are not its machine's")
+        times = best_times(
+            {"batch": lambda t=task, s=seed, n=size: t.batch(s, 7, n), "step": lambda t=training: t.advance(1)}
+        )
+        rows.append(
+            Row(f"words of {name}, {size} a batch", f"a step of {model}, H {hidden}", *times.values(), target=20.0)
+        )
+    return rows

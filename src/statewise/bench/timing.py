@@ -1,0 +1,78 @@
+"""How times are taken, and what a benchmark gives."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: how long we take and how long a rival takes for the same work, in seconds.
+
+    Args:
+        case: the work.
+        rival: what we are compared with.
+        ours_s: our time.
+        rival_s: the rival's time.
+        target: the least ratio of the two that we aim for; None where the row only informs.
+    """
+
+    case: str
+    rival: str
+    ours_s: float
+    rival_s: float
+    target: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster we are."""
+        return self.rival_s / self.ours_s
+
+    def written(self) -> dict[str, Any]:
+        """Gives the row as plain values."""
+        return {
+            "case": self.case,
+            "rival": self.rival,
+            "ours_s": self.ours_s,
+            "rival_s": self.rival_s,
+            "ratio": self.ratio,
+            "target": self.target,
+        }
+
+
+def best_times(
+    calls: Mapping[str, Callable[[], object]], repeats: int = 7, least_s: float = 0.05, most_s: float = 6.0
+) -> dict[str, float]:
+    """Times several calls by turns, and gives the best time of each.
+
+    By turns, so that a busy moment of the machine meets all alike; the best, since noise only ever adds. A call that
+    is shorter than `least_s` is repeated within a turn; turns end early once they have taken `most_s` in all.
+    """
+    numbers = {}
+    for name, call in calls.items():
+        call()
+        began = time.perf_counter()
+        call()
+        numbers[name] = max(1, min(1000, round(least_s / max(1e-9, time.perf_counter() - began))))
+    best = dict.fromkeys(calls, float("inf"))
+    gc.collect()
+    gc.disable()
+    try:
+        began_all = time.perf_counter()
+        for turn in range(repeats):
+            if turn > 1 and time.perf_counter() - began_all > most_s:
+                break
+            for name, call in calls.items():
+                began = time.perf_counter()
+                for _ in range(numbers[name]):
+                    call()
+                best[name] = min(best[name], (time.perf_counter() - began) / numbers[name])
+    finally:
+        gc.enable()
+    return best
+
+
+class WrongAnswerError(AssertionError):
+    """Two ways of computing the same thing that do not agree: nothing is timed."""

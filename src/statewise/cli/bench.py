@@ -1,0 +1,48 @@
+"""`statewise bench`."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewise.cli.show import show
+from statewise.errors import unknown_name
+from statewise.files import write_whole
+
+BENCHMARKS = {
+    "baselines": "baselines",
+    "sampling": "sampling",
+}
+
+
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One benchmark; none lists them.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Keep the result in this JSON file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure ours against named rivals, in one run, answers checked first."""
+    if name is None:
+        show({"benchmarks": sorted(BENCHMARKS)}, json, [("benchmarks", ", ".join(sorted(BENCHMARKS)))])
+        return
+    if name not in BENCHMARKS:
+        raise unknown_name("benchmark", name, BENCHMARKS)
+
+    from json import dumps
+
+    import torch
+
+    from statewise.run import provenance
+
+    torch.set_num_threads(threads)
+    rows = import_module(f"statewise.bench.{BENCHMARKS[name]}").measure()
+    result: dict[str, Any] = {"name": name, "threads": threads, "rows": [row.written() for row in rows]} | provenance()
+    if out is not None:
+        write_whole(out, dumps(result, indent=1) + "\n")
+    show(result, json, [(row.case, _sentence(row)) for row in rows])
+
+
+def _sentence(row: Any) -> str:
+    aim = "" if row.target is None else f" (aim {row.target:g})"
+    return f"{row.ours_s * 1e3:.3g} ms, {row.rival} {row.rival_s * 1e3:.3g} ms: {row.ratio:.2f} x{aim}"

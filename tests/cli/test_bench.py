@@ -1,0 +1,39 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from statewise.bench.timing import Row, best_times
+
+
+def statewise(*arguments):
+    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250)
+
+
+def test_a_benchmark_prints_its_rows_and_keeps_them(tmp_path):
+    file = tmp_path / "sampling.json"
+    done = statewise("bench", "sampling", "--out", file, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["name"] == "sampling"
+    for row in result["rows"]:
+        assert row.keys() == {"case", "rival", "ours_s", "rival_s", "ratio", "target"}
+        assert row["ratio"] == pytest.approx(row["rival_s"] / row["ours_s"])
+    assert json.loads(file.read_text()) == result
+
+
+def test_benchmarks_are_listed_and_unknown_ones_refused():
+    assert "sampling" in json.loads(statewise("bench", "--json").stdout)["benchmarks"]
+    done = statewise("bench", "samplin")
+    assert done.returncode == 2
+    assert 'did you mean "sampling"' in done.stderr
+
+
+def test_times_are_the_best_of_turns():
+    calls = []
+    times = best_times({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, least_s=1e-9)
+    assert set(times) == {"a", "b"}
+    assert calls == ["a", "a", "b", "b"] + 3 * ["a", "b"]
+    assert Row("x", "y", 0.5, 2.0).ratio == 4.0
