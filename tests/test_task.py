@@ -112,7 +112,13 @@ def test_lengths_grow_early_and_late():
     late = Lengths(2, 10, late=80, late_from=100, late_to=160)
     assert [late.bounds(p)[1] for p in (0, 99, 100, 119, 120, 140, 200)] == [10, 10, 20, 20, 40, 80, 80]
     assert late.bounds(200) == (40, 80)
-    assert Task(machine("parity"), late).batch(0, 200, 8).lengths.min() >= 40
+    lengths = Task(machine("parity"), late).batch(0, 200, 4_000).lengths
+    assert lengths.min() >= 2
+    assert lengths.max() == 80
+    # three quarters are long by themselves, and a fifth of the last quarter by chance
+    share = 0.75 + 0.25 * np.log(81 / 40) / np.log(81 / 2)
+    assert abs((lengths >= 40).mean() - share) < 0.03
+    assert (lengths < 10).sum() > 200
 
 
 def test_fixed_sets_are_different_words_and_epochs_use_each_once():

@@ -23,6 +23,8 @@ ERROR = "error"
 # draws without a new word before a set is called exhausted
 _PATIENCE = 200
 _MAX_LENGTH = 10_000_000
+# the share of words of any magnitude among long ones
+_SHORTER = 0.25
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Lengths:
 
     With `growth`, short words come first: over the first `growth` batches the longest length rises evenly from
     `shortest` to `longest`. With `late`, words grow at the end: from batch `late_from` to batch `late_to` the longest
-    length doubles until it is `late`, and words are at least half as long.
+    length doubles until it is `late`. Three words of four are then at least half as long; the fourth is of any order
+    of magnitude, so that what was learned of shorter words stays.
     """
 
     shortest: int = 2
@@ -67,7 +70,11 @@ class Lengths:
     def draw(self, generator: np.random.Generator, count: int, position: int = 0) -> Int[np.ndarray, " count"]:
         """Draws lengths for one batch."""
         shortest, longest = self.bounds(position)
-        return generator.integers(shortest, longest + 1, size=count)
+        drawn = generator.integers(shortest, longest + 1, size=count)
+        if longest <= self.longest:
+            return drawn
+        magnitudes = generator.uniform(math.log(self.shortest), math.log(longest + 1), size=count)
+        return np.where(generator.random(count) < _SHORTER, np.exp(magnitudes).astype(np.int64), drawn)
 
 
 @dataclass(frozen=True, eq=False)

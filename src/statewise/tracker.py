@@ -54,8 +54,9 @@ class StateTracker(nn.Module):
         self.readout_kind = readout
         init = "features" if embedding else "tokens"
         self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
-        table = torch.randn(symbols, embedding, generator=generator) if embedding else torch.eye(symbols)
-        self.embeddings = nn.Parameter(table, requires_grad=bool(embedding))
+        self.embeddings = None
+        if embedding:
+            self.embeddings = nn.Parameter(torch.randn(symbols, embedding, generator=generator))
         self.initial_state = nn.Parameter(torch.ones(hidden_size))
         if not any(parameter.requires_grad for parameter in self.transition.parameters()):
             self.initial_state.requires_grad_(False)

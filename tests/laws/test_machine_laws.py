@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from statewise.machines import (
+    Machine,
     Monoid,
     analyse,
     distinguish,
@@ -60,6 +61,7 @@ def test_files_lose_nothing(expression):
 
 
 @given(machines())
+@example(Machine([[0]], alphabet=["0"], outputs=[0], output_names=["0", "00"], state_names=["\\N"]))
 @settings(max_examples=300)
 def test_files_lose_nothing_of_any_machine(m):
     assert identical(from_json(to_json(m)), m)

@@ -68,8 +68,6 @@ def _train(options: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 def _compiled_score(length: int) -> float:
     """Tracks words with the machine's own transition matrices as weights; there is nothing to train."""
-    import torch
-
     from statewise.evaluate import evaluate
     from statewise.machines import machine
     from statewise.task import Task
@@ -84,7 +82,6 @@ def _compiled_score(length: int) -> float:
             "transition.weight": exact.weight,
             "initial_state": exact.initial,
             "readout": exact.readout,
-            "embeddings": torch.eye(task.machine.symbols),
         }
     )
     return evaluate(tracker, task, [length], _WORDS, _SEED)[0].score

@@ -169,7 +169,7 @@ def _moore(graph: Graph, kind: Kind, states: list[str], start: str, alphabet: li
     elif kind == "states":
         outputs = list(states)
     else:
-        labelled = [_state_and_output(graph.nodes[q].get("label", q).replace(r"\N", q), q) for q in states]
+        labelled = [_state_and_output(_with_name(graph.nodes[q].get("label", q), q), q) for q in states]
         outputs = [output for _, output in labelled]
         if len({name for name, _ in labelled}) == len(states):
             names = [name for name, _ in labelled]
@@ -252,6 +252,11 @@ def _state_and_output(label: str, node: str) -> tuple[str, str]:
         bar = body.index("|", len(parts[0]))
         return _field(body[:bar]), _field(body[bar + 1 :])
     return node, _unescape(body)
+
+
+def _with_name(label: str, node: str) -> str:
+    r"""Puts the node's name where a label says \N; a backslash behind a backslash says nothing."""
+    return re.sub(r"\\(.)", lambda escape: node if escape[1] == "N" else escape[0], label, flags=re.DOTALL)
 
 
 def _field(text: str) -> str:

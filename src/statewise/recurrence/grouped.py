@@ -5,79 +5,154 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from statewise.recurrence.native import call, choose
 
 
 class _GroupedProducts(torch.autograd.Function):
-    """h_t = A[token_t] h_{t-1}.
+    """h_t = A[token_t] h_{t-1}, divided by its largest entry every few steps if asked to.
 
-    Rows are sorted by token, so that a time step is at most one matrix product per token. Backward goes the same way
-    with transposed matrices; the gradient of the table is accumulated over all time steps in one product per token.
+    Rows are taken in the order of their tokens, so that a time step is at most one matrix product per token. Backward
+    goes the same way with transposed matrices; the gradient of the table is accumulated over all time steps in one
+    product per token. The divisors count as constants.
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor) -> Tensor:
+    def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, every: int, native: bool) -> Tensor:
         batch, time = tokens.shape
-        order = torch.argsort(tokens, dim=0, stable=True).T.contiguous()
-        count = torch.nn.functional.one_hot(tokens, table.shape[0]).sum(dim=0).tolist() if time else []
-        transposed = table.transpose(1, 2)
+        matrices, over_time = table.contiguous(), tokens.T.contiguous()
         states = h0.new_empty(time + 1, batch, h0.shape[1])
         states[0] = h0
-        for t in range(time):
-            rows = states[t].index_select(0, order[t])
-            out = rows.new_empty(rows.shape)
-            _multiply(rows, transposed, count[t], out)
-            states[t + 1].index_copy_(0, order[t], out)
-        ctx.save_for_backward(table, states, tokens, order)
-        ctx.count = count
+        scales = h0.new_ones(time, batch) if every else h0.new_empty(0)
+        if native:
+            sizes = (*table.shape[:2], batch, time, every)
+            call("tokens_forward", h0.dtype, matrices, over_time, states, scales, *sizes)
+        else:
+            _forward(matrices, over_time, states, scales, every)
+        ctx.save_for_backward(table, h0, states, over_time, scales)
+        ctx.every, ctx.native = every, native
         return states[1:].transpose(0, 1)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        table, states, tokens, order = ctx.saved_tensors
-        time = order.shape[0]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        table, h0, states, tokens, scales = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            wanted = [part for part, needed in zip((table, h0), ctx.needs_input_grad, strict=False) if needed]
+            found = iter(_differentiably(table, h0, tokens, scales, ctx.every, grad, wanted))
+            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None, None
+        table = table.contiguous()
         # a copy: the gradient that arrives may be another branch's too
         arriving = grad.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-        running = torch.zeros_like(states[0])
-        for t in range(time - 1, -1, -1):
-            arriving[t] += running
-            rows = arriving[t].index_select(0, order[t])
-            out = rows.new_empty(rows.shape)
-            _multiply(rows, table, ctx.count[t], out)
-            running = torch.empty_like(running).index_copy_(0, order[t], out)
-        return _table_gradient(table, states, tokens, arriving), running, None
-
-
-def _multiply(rows: Tensor, matrices: Tensor, count: list[int], out: Tensor) -> None:
-    """Multiplies sorted rows, from the right, by the matrix of their token."""
-    end = 0
-    for token, size in enumerate(count):
-        if size:
-            torch.mm(rows[end : end + size], matrices[token], out=out[end : end + size])
-            end += size
-
-
-def _table_gradient(table: Tensor, states: Tensor, tokens: Tensor, arriving: Tensor) -> Tensor:
-    gradient = torch.zeros_like(table)
-    hidden = table.shape[1]
-    flat = tokens.T.reshape(-1)
-    order = torch.argsort(flat, stable=True)
-    sizes = torch.bincount(flat, minlength=table.shape[0]).tolist()
-    left = arriving.reshape(-1, hidden).index_select(0, order)
-    right = states[:-1].reshape(-1, hidden).index_select(0, order)
-    end = 0
-    for token, size in enumerate(sizes):
-        if size:
-            torch.mm(left[end : end + size].T, right[end : end + size], out=gradient[token])
-            end += size
-    return gradient
+        first, gradient = torch.zeros_like(states[0]), torch.empty_like(table)
+        if ctx.native:
+            sizes = (*table.shape[:2], states.shape[1], tokens.shape[0], ctx.every)
+            call("tokens_backward", table.dtype, table, tokens, states, scales, arriving, first, gradient, *sizes)
+        else:
+            _backward(table, tokens, states, scales, ctx.every, arriving, first, gradient)
+        return gradient, first, None, None, None
 
 
 def grouped_products(
     table: Float[Tensor, "token hidden hidden"],
     h0: Float[Tensor, "batch hidden"],
     tokens: Int[Tensor, "batch time"],
+    every: int = 0,
+    backend: str | None = None,
 ) -> Float[Tensor, "batch time hidden"]:
-    """Gives every h_t = table[token_t] h_{t-1}."""
-    return _GroupedProducts.apply(table, h0, tokens)  # pyright: ignore[reportReturnType]
+    """Gives every h_t = table[token_t] h_{t-1}.
+
+    Args:
+        table: a matrix for each token.
+        h0: the state before the first token.
+        tokens: which token comes when.
+        every: divide each state by its largest entry after so many steps; 0 never does.
+        backend: "native" or "torch"; None takes what there is.
+    """
+    native = choose(backend, table, h0) == "native"
+    return _GroupedProducts.apply(table, h0, tokens, every, native)  # pyright: ignore[reportReturnType]
+
+
+def grouped_last(
+    table: Float[Tensor, "token hidden hidden"],
+    h: Float[Tensor, "batch hidden"],
+    log_norm: Float[Tensor, " batch"],
+    tokens: Int[Tensor, "batch time"],
+    every: int,
+) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
+    """Gives the last state alone and the logarithm of its scale, with the kernels, without a gradient."""
+    last = h.detach().clone(memory_format=torch.contiguous_format)
+    log_scale = log_norm.detach().double().clone()
+    sizes = (*table.shape[:2], *tokens.shape, every)
+    call("tokens_last", h.dtype, table.detach().contiguous(), tokens.T.contiguous(), last, log_scale, *sizes)
+    return last, log_scale
+
+
+def _forward(table: Tensor, tokens: Tensor, states: Tensor, scales: Tensor, every: int) -> None:
+    transposed = table.transpose(1, 2)
+    orders, counts = _groups(table, tokens)
+    for t, (order, count) in enumerate(zip(orders, counts, strict=True)):
+        _multiply(states[t], transposed, order, count, states[t + 1])
+        if every and (t + 1) % every == 0:
+            largest = states[t + 1].abs().amax(dim=-1)
+            scales[t] = torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)
+            states[t + 1] *= scales[t].unsqueeze(-1)
+
+
+def _backward(
+    table: Tensor,
+    tokens: Tensor,
+    states: Tensor,
+    scales: Tensor,
+    every: int,
+    arriving: Tensor,
+    first: Tensor,
+    grad: Tensor,
+) -> None:
+    """Completes the gradients in `arriving`, and fills in those of the first state and of the table."""
+    orders, counts = _groups(table, tokens)
+    for t in range(len(tokens) - 1, -1, -1):
+        if t < len(tokens) - 1:
+            arriving[t] += first
+        if every and (t + 1) % every == 0:
+            arriving[t] *= scales[t].unsqueeze(-1)
+        _multiply(arriving[t], table, orders[t], counts[t], first)
+    hidden = table.shape[1]
+    flat = tokens.reshape(-1)
+    order = torch.argsort(flat, stable=True)
+    left = arriving.reshape(-1, hidden).index_select(0, order)
+    right = states[:-1].reshape(-1, hidden).index_select(0, order)
+    end = 0
+    for token, size in enumerate(torch.bincount(flat, minlength=len(table)).tolist()):
+        torch.mm(left[end : end + size].T, right[end : end + size], out=grad[token])
+        end += size
+
+
+def _groups(table: Tensor, tokens: Tensor) -> tuple[Tensor, list[list[int]]]:
+    """Gives, for each time step, rows in the order of their tokens, and how many there are of each."""
+    counts = torch.nn.functional.one_hot(tokens, len(table)).sum(dim=1).tolist() if len(tokens) else []
+    return torch.argsort(tokens, dim=1, stable=True), counts
+
+
+def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], out: Tensor) -> None:
+    """Multiplies rows, from the right, by the matrix of their token."""
+    ordered = rows.index_select(0, order)
+    product = torch.empty_like(ordered)
+    end = 0
+    for token, size in enumerate(count):
+        if size:
+            torch.mm(ordered[end : end + size], matrices[token], out=product[end : end + size])
+            end += size
+    out.index_copy_(0, order, product)
+
+
+def _differentiably(
+    table: Tensor, h: Tensor, tokens: Tensor, scales: Tensor, every: int, grad: Tensor, wanted: list[Tensor]
+) -> tuple[Tensor, ...]:
+    """Computes the same gradients by operations that have gradients themselves."""
+    outputs = []
+    for t, token in enumerate(tokens):
+        h = torch.einsum("bij,bj->bi", table[token], h)
+        if every and (t + 1) % every == 0:
+            h = h * scales[t].unsqueeze(-1)
+        outputs.append(h)
+    return torch.autograd.grad(torch.stack(outputs, dim=1), wanted, grad, create_graph=True)

@@ -1,152 +1,216 @@
 """Recurrences over discrete tokens: the coefficients of each token are computed once and looked up.
 
-Two questions are asked of a word: every state on the way, and only the last one. The second is often far cheaper:
-rotations add up, whatever their order, and blocks multiply pairwise. Each level answers in its own way; levels without
-one of their own go step by step.
+Three questions are asked of a word: every state on the way, every state up to a positive factor (all that a normalised
+readout sees, and safe at any length), and only the last one, up to a factor. Each level answers in its own way; levels
+without one of their own go step by step.
 """
 
 from functools import singledispatch
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from statewise.recurrence.blocks import product_of_blocks
-from statewise.recurrence.grouped import grouped_products
+from statewise.recurrence.grouped import grouped_last, grouped_products
+from statewise.recurrence.native import choose
+from statewise.recurrence.planes import unroll_planes
 from statewise.recurrence.reference import rescale
-from statewise.transitions import Block, Full, LinearTransition, Rotation, Transition
+from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # steps between rescalings: float32 holds gains of up to 10,000 a step that long
-_PIECE = 8
-# blocks up to this size are multiplied pairwise over time: b^3 a product against b^2 a step
-_PAIRWISE = 4
+_EVERY = 8
+# blocks up to this size go side by side; larger ones are matrices of their own
+_SMALL = 4
+
+Words = Int[Tensor, "batch time"]
+# of a transition with an additive term, several tensors
+Table = Tensor | tuple[Tensor, ...]
 
 
-@singledispatch
 def unroll_tokens(
     transition: Transition,
-    embeddings: Float[Tensor, "token input"],
-    tokens: Int[Tensor, "batch time"],
+    embeddings: Float[Tensor, "token input"] | None,
+    tokens: Words,
     h0: Float[Tensor, "batch hidden"],
+    backend: str | None = None,
 ) -> Float[Tensor, "batch time hidden"]:
     """Computes h_t = A(embedding of token t) h_{t-1} for every t.
 
     Args:
         transition: A, and an additive term if there is one.
-        embeddings: the input that stands for each token.
+        embeddings: the input that stands for each token; None is one-hot.
         tokens: which token comes when.
         h0: the state before the first token.
+        backend: "native" or "torch"; None takes what there is.
     """
-    table = transition.coefficients(embeddings)
-    h = h0
-    outputs = []
-    for t in range(tokens.shape[1]):
-        h = transition.act(_look_up(table, tokens[:, t]), h)
-        outputs.append(h)
-    return torch.stack(outputs, dim=1) if outputs else h0.unsqueeze(1)[:, :0]
-
-
-@unroll_tokens.register
-def _(transition: Full, embeddings: Tensor, tokens: Tensor, h0: Tensor) -> Tensor:
-    return grouped_products(transition.coefficients(embeddings), h0, tokens)
-
-
-@unroll_tokens.register
-def _(transition: Rotation, embeddings: Tensor, tokens: Tensor, h0: Tensor) -> Tensor:
-    # rotations compose by adding their angles: no loop over time
-    angles = transition.coefficients(embeddings)[tokens].cumsum(dim=1)
-    return transition.act(angles, h0.unsqueeze(1).expand(-1, tokens.shape[1], -1))
+    return _unroll(transition, _table(transition, embeddings), tokens, h0, 0, backend)
 
 
 def unroll_directions(
     transition: LinearTransition,
-    embeddings: Float[Tensor, "token input"],
-    tokens: Int[Tensor, "batch time"],
+    embeddings: Float[Tensor, "token input"] | None,
+    tokens: Words,
     h0: Float[Tensor, "batch hidden"],
+    backend: str | None = None,
 ) -> Float[Tensor, "batch time hidden"]:
     """Computes every h_t up to a positive factor, which is all that a normalised readout sees.
 
     Every few steps the state is divided by its largest entry, taken as a constant, so that long words neither
     overflow nor underflow; the gradient of any function of directions is not changed by that.
     """
-    if transition.norm_preserving:
-        return unroll_tokens(transition, embeddings, tokens, h0)
-    pieces = []
-    for piece in tokens.split(_PIECE, dim=1):
-        pieces.append(unroll_tokens(transition, embeddings, piece, h0))
-        h0 = _shrink(pieces[-1][:, -1])
-    return torch.cat(pieces, dim=1) if pieces else h0.unsqueeze(1)[:, :0]
+    return _unroll(transition, _table(transition, embeddings), tokens, h0, _EVERY, backend)
+
+
+def end_directions(
+    transition: LinearTransition,
+    embeddings: Float[Tensor, "token input"] | None,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Float[Tensor, "batch hidden"],
+    backend: str | None = None,
+) -> Float[Tensor, "batch hidden"]:
+    """Computes the state after the last of each word's `lengths` tokens, up to a positive factor."""
+    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, backend)
+
+
+def last_of_tokens(
+    transition: Transition,
+    embeddings: Float[Tensor, "token input"] | None,
+    tokens: Words,
+    h: Float[Tensor, "batch hidden"],
+    log_norm: Float[Tensor, " batch"],
+    backend: str | None = None,
+) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
+    """Runs over words of any length, and gives the last state with norm 1, and the logarithm of its norm.
+
+    A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
+    rescaling at each.
+    """
+    return _last(transition, _table(transition, embeddings), tokens, *rescale(h, log_norm), backend)
 
 
 @singledispatch
-def end_directions(
-    transition: LinearTransition,
-    embeddings: Float[Tensor, "token input"],
-    tokens: Int[Tensor, "batch time"],
-    lengths: Int[Tensor, " batch"],
-    h0: Float[Tensor, "batch hidden"],
-) -> Float[Tensor, "batch hidden"]:
-    """Computes the state after the last token of each word, up to a positive factor.
+def _unroll(
+    transition: Transition, table: Table, tokens: Words, h0: Tensor, every: int, backend: str | None
+) -> Float[Tensor, "batch time hidden"]:
+    """Goes step by step; with `every`, divides by the largest entry after so many steps."""
+    h, outputs = h0, []
+    for t in range(tokens.shape[1]):
+        h = transition.act(_look_up(table, tokens[:, t]), h)
+        if every and (t + 1) % every == 0:
+            # the largest entry, not the norm: squares would overflow long before
+            largest = h.detach().abs().amax(dim=-1, keepdim=True)
+            h = h / torch.where(largest > 0, largest, 1.0)
+        outputs.append(h)
+    return torch.stack(outputs, dim=1) if outputs else h0.unsqueeze(1)[:, :0]
 
-    Args:
-        transition: A.
-        embeddings: the input that stands for each token.
-        tokens: which token comes when.
-        lengths: how many tokens of each row count, at least 1.
-        h0: the state before the first token.
-    """
-    states = unroll_directions(transition, embeddings, tokens, h0)
+
+@_unroll.register
+def _(transition: Full, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
+    return grouped_products(table, h0, tokens, every, backend)
+
+
+@_unroll.register
+def _(transition: Diagonal, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
+    return unroll_planes(table[:, None, None], h0.unsqueeze(1), tokens, every, backend).squeeze(2)
+
+
+@_unroll.register
+def _(transition: Positive, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
+    return unroll_planes(table.exp()[:, None, None], h0.unsqueeze(1), tokens, every, backend).squeeze(2)
+
+
+@_unroll.register
+def _(transition: Block, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
+    blocks, size = table.shape[1:3]
+    parts = h0.unflatten(1, (blocks, size))
+    if size <= _SMALL:
+        planes = unroll_planes(table.permute(0, 2, 3, 1), parts.transpose(1, 2), tokens, every, backend)
+        return planes.transpose(2, 3).flatten(2)
+    # each block is a row of its own, with tokens of its own; rescaling would treat blocks unlike
+    own = tokens.unsqueeze(1) * blocks + torch.arange(blocks, device=tokens.device).unsqueeze(1)
+    h, outputs = parts.flatten(0, 1), []
+    for piece in own.flatten(0, 1).split(every or max(1, own.shape[2]), dim=1):
+        states = grouped_products(table.flatten(0, 1), h, piece, 0, backend)
+        outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
+        h = states[:, -1:].squeeze(1)
+        if every and piece.shape[1]:
+            largest = outputs[-1][:, -1].detach().abs().amax(dim=-1)
+            h = h / torch.where(largest > 0, largest, 1.0).repeat_interleave(blocks).unsqueeze(-1)
+    return torch.cat(outputs, dim=1)
+
+
+@_unroll.register
+def _(transition: Rotation, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
+    # rotations compose by adding their angles: no loop over time, and no change of norm
+    angles = table[tokens].cumsum(dim=1)
+    return transition.act(angles, h0.unsqueeze(1).expand(-1, tokens.shape[1], -1))
+
+
+@singledispatch
+def _end(
+    transition: LinearTransition,
+    table: Tensor,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Tensor,
+    backend: str | None,
+) -> Float[Tensor, "batch hidden"]:
+    """Takes the last of all states."""
+    states = _unroll(transition, table, tokens, h0, _EVERY, backend)
     return states[torch.arange(len(lengths), device=lengths.device), lengths - 1]
 
 
-@end_directions.register
-def _(transition: Rotation, embeddings: Tensor, tokens: Tensor, lengths: Tensor, h0: Tensor) -> Tensor:
+@_end.register
+def _(
+    transition: Rotation,
+    table: Tensor,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Tensor,
+    backend: str | None,
+) -> Tensor:
     # rotations commute: how often each token occurs is all that matters
-    table = transition.coefficients(embeddings)
     inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
     counts = torch.zeros(len(tokens), len(table), dtype=table.dtype, device=tokens.device)
     counts.scatter_add_(1, tokens, inside.to(table.dtype))
     return transition.act(counts @ table, h0)
 
 
-@end_directions.register
-def _(transition: Block, embeddings: Tensor, tokens: Tensor, lengths: Tensor, h0: Tensor) -> Tensor:
-    if transition.size > _PAIRWISE:
-        return end_directions.dispatch(LinearTransition)(transition, embeddings, tokens, lengths, h0)
-    inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
-    return transition.act(product_of_blocks(transition.coefficients(embeddings), tokens, inside), h0)
-
-
-def last_of_tokens(
-    transition: Transition,
-    embeddings: Float[Tensor, "token input"],
-    tokens: Int[Tensor, "batch time"],
-    h: Float[Tensor, "batch hidden"],
-    log_norm: Float[Tensor, " batch"],
-) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
-    """Runs over words of any length, and gives the last state with norm 1.
-
-    A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
-    rescaling at each.
-    """
-    h, log_norm = rescale(h, log_norm)
-    if isinstance(transition, LinearTransition):
-        for piece in tokens.split(_PIECE, dim=1):
-            if piece.shape[1]:
-                h, log_norm = rescale(unroll_tokens(transition, embeddings, piece, h)[:, -1], log_norm)
-        return h, log_norm
-    table = transition.coefficients(embeddings)
+@singledispatch
+def _last(
+    transition: Transition, table: Table, tokens: Words, h: Tensor, log_norm: Tensor, backend: str | None
+) -> tuple[Tensor, Tensor]:
+    """Goes step by step, since an additive term sees the scale."""
     for t in range(tokens.shape[1]):
         h, log_norm = rescale(*transition.act_scaled(_look_up(table, tokens[:, t]), h, log_norm))
     return h, log_norm
 
 
-def _shrink(h: Tensor) -> Tensor:
-    # the largest entry, not the norm: squares would overflow long before
-    largest = h.detach().abs().amax(dim=-1, keepdim=True)
-    return h / torch.where(largest > 0, largest, 1.0)
+@_last.register
+def _(
+    transition: LinearTransition, table: Tensor, tokens: Words, h: Tensor, log_norm: Tensor, backend: str | None
+) -> tuple[Tensor, Tensor]:
+    for piece in tokens.split(_EVERY, dim=1):
+        if piece.shape[1]:
+            h, log_norm = rescale(_unroll(transition, table, piece, h, 0, backend)[:, -1], log_norm)
+    return h, log_norm
 
 
-def _look_up(table: Tensor | tuple[Tensor, ...], token: Int[Tensor, " batch"]) -> Tensor | tuple[Tensor, ...]:
+@_last.register
+def _(
+    transition: Full, table: Tensor, tokens: Words, h: Tensor, log_norm: Tensor, backend: str | None
+) -> tuple[Tensor, Tensor]:
+    if torch.is_grad_enabled() or choose(backend, table, h) == "torch":
+        return _last.dispatch(LinearTransition)(transition, table, tokens, h, log_norm, backend)
+    return rescale(*grouped_last(table, h, log_norm, tokens, _EVERY))
+
+
+def _table(transition: Transition, embeddings: Tensor | None) -> Any:
+    return transition.of_tokens() if embeddings is None else transition.coefficients(embeddings)
+
+
+def _look_up(table: Table, token: Int[Tensor, " batch"]) -> Any:
     return pytree.tree_map(lambda part: part[token], table)

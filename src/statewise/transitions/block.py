@@ -42,11 +42,15 @@ class Block(LinearTransition):
                 f"use {_neighbours(hidden_size, size)}, or block({nearest})"
             )
         self.input_size, self.hidden_size, self.size = input_size, hidden_size, size
-        self.weight = nn.Parameter(random_blocks(init, hidden_size // size, size, input_size, generator))
+        self.weight = nn.Parameter(random_blocks(init, hidden_size // size, size, input_size, generator).contiguous())
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch blocks out in"]:
         """Gives the blocks."""
         return torch.einsum("nijk,...k->...nij", self.weight, x)
+
+    def of_tokens(self) -> Float[Tensor, "token blocks out in"]:
+        """Gives the weight itself."""
+        return self.weight.permute(3, 0, 1, 2)
 
     def act(
         self, coefficients: Float[Tensor, "*batch blocks out in"], h: Float[Tensor, "*batch hidden"]

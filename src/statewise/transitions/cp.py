@@ -47,6 +47,10 @@ class CP(LinearTransition):
         """Gives the gates Wx^T x."""
         return x @ self.gate
 
+    def of_tokens(self) -> Float[Tensor, "token rank"]:
+        """Gives the gates themselves."""
+        return self.gate
+
     def act(
         self, coefficients: Float[Tensor, "*batch rank"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:

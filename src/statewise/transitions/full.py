@@ -34,11 +34,17 @@ class Full(LinearTransition):
         super().__init__()
         check_sizes("full", input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
-        self.weight = nn.Parameter(random_blocks(init, 1, hidden_size, input_size, generator)[0])
+        drawn = random_blocks(init, 1, hidden_size, input_size, generator)[0]
+        # in memory the input comes first: the matrices of tokens then lie one after the other
+        self.weight = nn.Parameter(drawn.permute(2, 0, 1).contiguous().permute(1, 2, 0))
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch out in"]:
         """Gives A(x) itself."""
-        return torch.einsum("ijk,...k->...ij", self.weight, x)
+        return (x @ self.weight.permute(2, 0, 1).flatten(1)).unflatten(-1, (self.hidden_size, self.hidden_size))
+
+    def of_tokens(self) -> Float[Tensor, "token out in"]:
+        """Gives the weight itself."""
+        return self.weight.permute(2, 0, 1)
 
     def act(
         self, coefficients: Float[Tensor, "*batch out in"], h: Float[Tensor, "*batch in"]

@@ -44,6 +44,10 @@ class Positive(LinearTransition):
         """Gives the logarithm of the diagonal."""
         return x @ self.weight.T
 
+    def of_tokens(self) -> Float[Tensor, "token hidden"]:
+        """Gives the weight itself."""
+        return self.weight.T
+
     def act(
         self, coefficients: Float[Tensor, "*batch hidden"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:

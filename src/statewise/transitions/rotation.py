@@ -50,6 +50,10 @@ class Rotation(LinearTransition):
         """Gives the angles."""
         return x @ self.weight.T
 
+    def of_tokens(self) -> Float[Tensor, "token pairs"]:
+        """Gives the weight itself."""
+        return self.weight.T
+
     def act(
         self, coefficients: Float[Tensor, "*batch pairs"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:

@@ -32,6 +32,11 @@ class Transition(nn.Module, ABC):
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Any:
         """Gives what the update needs to know of an input."""
 
+    def of_tokens(self) -> Any:
+        """Gives the coefficients of all one-hot inputs."""
+        reference = next(self.parameters())
+        return self.coefficients(torch.eye(self.input_size, dtype=reference.dtype, device=reference.device))
+
     @abstractmethod
     def act(self, coefficients: Any, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
         """Applies the update to a hidden state."""
@@ -87,9 +92,7 @@ class LinearTransition(Transition):
 
 def tabulate(transition: LinearTransition) -> Float[Tensor, "out in input"]:
     """Lists the matrices of the one-hot inputs, as `weight[:, :, k]`: what `from_dense` reads."""
-    reference = next(transition.parameters())
-    one_hot = torch.eye(transition.input_size, dtype=reference.dtype, device=reference.device)
-    return transition.dense(transition.coefficients(one_hot)).permute(1, 2, 0)
+    return transition.dense(transition.of_tokens()).permute(1, 2, 0)
 
 
 def check_sizes(level: str, **sizes: int) -> None:
@@ -121,7 +124,7 @@ def random_blocks(init: str, count: int, size: int, input_size: int, generator: 
     q, r = torch.linalg.qr(torch.randn(count, input_size, size, size, generator=generator))
     # the Q of a Gaussian matrix is uniform once the signs of R's diagonal are fixed
     q = q * torch.diagonal(r, dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return q.permute(0, 2, 3, 1).contiguous()
+    return q.permute(0, 2, 3, 1)
 
 
 def square_weight(level: str, weight: Tensor) -> tuple[int, int]:

@@ -1,0 +1,421 @@
+// h_t = A(x_t) h_{t-1} over time, forward and backward, for float and double.
+// Plain C interfaces, no dependency: compiled once for this machine and called through ctypes (see native.py).
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+constexpr int LANE_BYTES = 32;
+constexpr int TILE_ROWS = 6;
+constexpr long DEPTH = 256;
+
+template <class T> struct Simd {
+    typedef T vec __attribute__((vector_size(LANE_BYTES), aligned(alignof(T)), may_alias));
+    static constexpr int lanes = LANE_BYTES / sizeof(T);
+    // columns of a panel: two vectors, so that six rows of them fill the registers
+    static constexpr int width = 2 * lanes;
+    static inline vec load(const T* p) { return *reinterpret_cast<const vec*>(p); }
+    static inline void store(T* p, vec v) { *reinterpret_cast<vec*>(p) = v; }
+    static inline T sum(vec v) {
+        T total = 0;
+        for (int i = 0; i < lanes; ++i) total += v[i];
+        return total;
+    }
+};
+
+template <class T> inline long panels(long columns) { return (columns + Simd<T>::width - 1) / Simd<T>::width; }
+
+// outs[r][0..live) (+)= sum_k rows[r][k] * panel[k][0..width)
+template <class T, int R>
+void tile(const T* const* rows, const T* panel, T* const* outs, long depth, long live, bool add) {
+    using S = Simd<T>;
+    typename S::vec low[R], high[R];
+    for (int r = 0; r < R; ++r) low[r] = high[r] = typename S::vec{};
+    for (long k = 0; k < depth; ++k) {
+        const typename S::vec first = S::load(panel + k * S::width), second = S::load(panel + k * S::width + S::lanes);
+        for (int r = 0; r < R; ++r) {
+            const T value = rows[r][k];
+            low[r] += value * first;
+            high[r] += value * second;
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        if (live == S::width) {
+            S::store(outs[r], add ? S::load(outs[r]) + low[r] : low[r]);
+            S::store(outs[r] + S::lanes, add ? S::load(outs[r] + S::lanes) + high[r] : high[r]);
+        } else {
+            T line[S::width];
+            S::store(line, low[r]);
+            S::store(line + S::lanes, high[r]);
+            for (long c = 0; c < live; ++c) outs[r][c] = add ? outs[r][c] + line[c] : line[c];
+        }
+    }
+}
+
+// outs[r][:] (+)= rows[r][:] @ M for a matrix M of `depth` rows that is packed in panels of columns
+template <class T>
+void multiply_packed(const T* const* rows, T* const* outs, long count, const T* packed, long depth, long columns, bool add) {
+    constexpr int width = Simd<T>::width;
+    for (long p = 0; p < panels<T>(columns); ++p) {
+        const T* panel = packed + p * depth * width;
+        const long live = std::min<long>(width, columns - p * width);
+        for (long r = 0; r < count; r += TILE_ROWS) {
+            T* at[TILE_ROWS];
+            const int some = static_cast<int>(std::min<long>(TILE_ROWS, count - r));
+            for (int i = 0; i < some; ++i) at[i] = outs[r + i] + p * width;
+            switch (some) {
+                case 1: tile<T, 1>(rows + r, panel, at, depth, live, add); break;
+                case 2: tile<T, 2>(rows + r, panel, at, depth, live, add); break;
+                case 3: tile<T, 3>(rows + r, panel, at, depth, live, add); break;
+                case 4: tile<T, 4>(rows + r, panel, at, depth, live, add); break;
+                case 5: tile<T, 5>(rows + r, panel, at, depth, live, add); break;
+                default: tile<T, 6>(rows + r, panel, at, depth, live, add);
+            }
+        }
+    }
+}
+
+// packs A^T (A is [out, in]): panel p holds, for each j, A[p * width + c][j]
+template <class T> void pack_transposed(const T* A, long H, T* packed) {
+    constexpr int width = Simd<T>::width;
+    for (long p = 0; p < panels<T>(H); ++p) {
+        T* panel = packed + p * H * width;
+        const long live = std::min<long>(width, H - p * width);
+        if (live < width) std::memset(panel, 0, sizeof(T) * H * width);
+        for (long c = 0; c < live; ++c) {
+            const T* row = A + (p * width + c) * H;
+            for (long j = 0; j < H; ++j) panel[j * width + c] = row[j];
+        }
+    }
+}
+
+// packs rows given by pointers: panel p holds, for each row k, rows[k][p * width + c]
+template <class T> void pack_rows(const T* const* rows, long count, long columns, T* packed) {
+    constexpr int width = Simd<T>::width;
+    for (long p = 0; p < panels<T>(columns); ++p) {
+        T* panel = packed + p * count * width;
+        const long live = std::min<long>(width, columns - p * width);
+        for (long k = 0; k < count; ++k) {
+            std::memcpy(panel + k * width, rows[k] + p * width, sizeof(T) * live);
+            for (long c = live; c < width; ++c) panel[k * width + c] = 0;
+        }
+    }
+}
+
+// outs[r][:] = A rows[r][:] without packing: for few rows, where a matrix is read once for each
+template <class T> void multiply_direct(const T* const* rows, T* const* outs, long count, const T* A, long H) {
+    using S = Simd<T>;
+    long i = 0;
+    for (; i + 4 <= H; i += 4) {
+        const T *a0 = A + i * H, *a1 = a0 + H, *a2 = a1 + H, *a3 = a2 + H;
+        for (long r = 0; r < count; ++r) {
+            typename S::vec s0{}, s1{}, s2{}, s3{};
+            const T* x = rows[r];
+            long j = 0;
+            for (; j + S::lanes <= H; j += S::lanes) {
+                const typename S::vec v = S::load(x + j);
+                s0 += S::load(a0 + j) * v;
+                s1 += S::load(a1 + j) * v;
+                s2 += S::load(a2 + j) * v;
+                s3 += S::load(a3 + j) * v;
+            }
+            T t0 = S::sum(s0), t1 = S::sum(s1), t2 = S::sum(s2), t3 = S::sum(s3);
+            for (; j < H; ++j) t0 += a0[j] * x[j], t1 += a1[j] * x[j], t2 += a2[j] * x[j], t3 += a3[j] * x[j];
+            outs[r][i] = t0, outs[r][i + 1] = t1, outs[r][i + 2] = t2, outs[r][i + 3] = t3;
+        }
+    }
+    for (; i < H; ++i)
+        for (long r = 0; r < count; ++r) {
+            T total = 0;
+            for (long j = 0; j < H; ++j) total += A[i * H + j] * rows[r][j];
+            outs[r][i] = total;
+        }
+}
+
+// outs[r][:] = A^T rows[r][:] without packing
+template <class T> void multiply_direct_transposed(const T* const* rows, T* const* outs, long count, const T* A, long H) {
+    for (long r = 0; r < count; ++r) std::memset(outs[r], 0, sizeof(T) * H);
+    long i = 0;
+    for (; i + 4 <= H; i += 4) {
+        const T *a0 = A + i * H, *a1 = a0 + H, *a2 = a1 + H, *a3 = a2 + H;
+        for (long r = 0; r < count; ++r) {
+            const T g0 = rows[r][i], g1 = rows[r][i + 1], g2 = rows[r][i + 2], g3 = rows[r][i + 3];
+            T* __restrict__ out = outs[r];
+            for (long j = 0; j < H; ++j) out[j] += g0 * a0[j] + g1 * a1[j] + g2 * a2[j] + g3 * a3[j];
+        }
+    }
+    for (; i < H; ++i)
+        for (long r = 0; r < count; ++r) {
+            const T g = rows[r][i];
+            T* __restrict__ out = outs[r];
+            for (long j = 0; j < H; ++j) out[j] += g * A[i * H + j];
+        }
+}
+
+// rows of one time step in the order of their tokens
+struct Groups {
+    std::vector<long> order, begin;
+    Groups(long V, long B) : order(B), begin(V + 1) {}
+    void sort(const int64_t* tokens, long V, long B) {
+        std::fill(begin.begin(), begin.end(), 0);
+        for (long r = 0; r < B; ++r) ++begin[tokens[r] + 1];
+        for (long v = 0; v < V; ++v) begin[v + 1] += begin[v];
+        std::vector<long> next(begin.begin(), begin.end() - 1);
+        for (long r = 0; r < B; ++r) order[next[tokens[r]]++] = r;
+    }
+};
+
+// a table of matrices, packed where each is used by enough rows for that to pay
+template <class T> struct Table {
+    const T* matrices;
+    long V, H;
+    bool packs, transposed;
+    std::vector<T> packed;
+
+    Table(const T* matrices, long V, long H, bool transposed, bool packs)
+        : matrices(matrices), V(V), H(H), packs(packs), transposed(transposed) {
+        if (!packs) return;
+        const long each = panels<T>(H) * Simd<T>::width * H;
+        packed.resize(V * each);
+        std::vector<const T*> rows(H);
+        for (long v = 0; v < V; ++v) {
+            const T* A = matrices + v * H * H;
+            if (transposed) {
+                for (long i = 0; i < H; ++i) rows[i] = A + i * H;
+                pack_rows(rows.data(), H, H, packed.data() + v * each);
+            } else {
+                pack_transposed(A, H, packed.data() + v * each);
+            }
+        }
+    }
+
+    void multiply(long v, const T* const* rows, T* const* outs, long count) const {
+        if (packs)
+            multiply_packed(rows, outs, count, packed.data() + v * panels<T>(H) * Simd<T>::width * H, H, H, false);
+        else if (transposed)
+            multiply_direct_transposed(rows, outs, count, matrices + v * H * H, H);
+        else
+            multiply_direct(rows, outs, count, matrices + v * H * H, H);
+    }
+};
+
+inline bool pays(long V, long B, long T) { return B >= 2 * V && T >= 4; }
+
+template <class T> T largest(const T* row, long H) {
+    T most = 0;
+    for (long i = 0; i < H; ++i) most = std::max(most, std::abs(row[i]));
+    return most > 0 && std::isfinite(most) ? most : T(1);
+}
+
+template <class T>
+void step_by_token(const Table<T>& table, Groups& groups, const int64_t* tokens, long B, const T* from, T* to,
+                   std::vector<const T*>& rows, std::vector<T*>& outs) {
+    groups.sort(tokens, table.V, B);
+    for (long r = 0; r < B; ++r) {
+        rows[r] = from + groups.order[r] * table.H;
+        outs[r] = to + groups.order[r] * table.H;
+    }
+    for (long v = 0; v < table.V; ++v) {
+        const long first = groups.begin[v], count = groups.begin[v + 1] - first;
+        if (count) table.multiply(v, rows.data() + first, outs.data() + first, count);
+    }
+}
+
+// states[0] is given; states[t + 1] = A[tokens[t]] states[t], divided by its largest entry every `every` steps
+template <class T>
+void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
+                    long every) {
+    const Table<T> table(matrices, V, H, false, pays(V, B, time));
+    Groups groups(V, B);
+    std::vector<const T*> rows(B);
+    std::vector<T*> outs(B);
+    for (long t = 0; t < time; ++t) {
+        T* to = states + (t + 1) * B * H;
+        step_by_token(table, groups, tokens + t * B, B, states + t * B * H, to, rows, outs);
+        if (every && (t + 1) % every == 0)
+            for (long r = 0; r < B; ++r) {
+                const T scale = scales[t * B + r] = 1 / largest(to + r * H, H);
+                for (long i = 0; i < H; ++i) to[r * H + i] *= scale;
+            }
+    }
+}
+
+// the last state only; its scale goes into a logarithm
+template <class T>
+void tokens_last(const T* matrices, const int64_t* tokens, T* h, double* log_scale, long V, long H, long B, long time,
+                 long every) {
+    const Table<T> table(matrices, V, H, false, pays(V, B, time));
+    Groups groups(V, B);
+    std::vector<const T*> rows(B);
+    std::vector<T*> outs(B);
+    std::vector<T> other(B * H);
+    T *from = h, *to = other.data();
+    for (long t = 0; t < time; ++t) {
+        step_by_token(table, groups, tokens + t * B, B, from, to, rows, outs);
+        if ((t + 1) % every == 0)
+            for (long r = 0; r < B; ++r) {
+                const T most = largest(to + r * H, H);
+                log_scale[r] += std::log(static_cast<double>(most));
+                for (long i = 0; i < H; ++i) to[r * H + i] /= most;
+            }
+        std::swap(from, to);
+    }
+    if (from != h) std::memcpy(h, from, sizeof(T) * B * H);
+}
+
+// arriving[t] is the gradient that reaches states[t + 1] from outside, and is completed in place; gradients of the
+// table are products over all (time, row) of a token at once
+template <class T>
+void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, T* arriving, T* first,
+                     T* gradient, long V, long H, long B, long time, long every) {
+    {
+        const Table<T> table(matrices, V, H, true, pays(V, B, time));
+        Groups groups(V, B);
+        std::vector<const T*> rows(B);
+        std::vector<T*> outs(B);
+        std::vector<T> running(B * H);
+        for (long t = time - 1; t >= 0; --t) {
+            T* here = arriving + t * B * H;
+            if (t < time - 1)
+                for (long i = 0; i < B * H; ++i) here[i] += running[i];
+            if (every && (t + 1) % every == 0)
+                for (long r = 0; r < B; ++r)
+                    for (long i = 0; i < H; ++i) here[r * H + i] *= scales[t * B + r];
+            step_by_token(table, groups, tokens + t * B, B, here, t ? running.data() : first, rows, outs);
+        }
+        if (!time) std::memset(first, 0, sizeof(T) * B * H);
+    }
+    std::vector<std::vector<long>> events(V);
+    for (long e = 0; e < time * B; ++e) events[tokens[e]].push_back(e);
+    const long columns = panels<T>(H) * Simd<T>::width;
+    std::vector<T> left, right;
+    std::vector<const T*> rows(H), sources;
+    std::vector<T*> outs(H);
+    for (long v = 0; v < V; ++v) {
+        T* into = gradient + v * H * H;
+        const long count = static_cast<long>(events[v].size());
+        if (!count) std::memset(into, 0, sizeof(T) * H * H);
+        for (long begin = 0; begin < count; begin += DEPTH) {
+            const long depth = std::min(DEPTH, count - begin);
+            left.resize(H * depth);
+            right.resize(columns * depth);
+            sources.resize(depth);
+            for (long k = 0; k < depth; ++k) {
+                const T* g = arriving + events[v][begin + k] * H;
+                for (long i = 0; i < H; ++i) left[i * depth + k] = g[i];
+                sources[k] = states + events[v][begin + k] * H;
+            }
+            pack_rows(sources.data(), depth, H, right.data());
+            for (long i = 0; i < H; ++i) rows[i] = left.data() + i * depth, outs[i] = into + i * H;
+            multiply_packed(rows.data(), outs.data(), H, right.data(), depth, H, begin > 0);
+        }
+    }
+}
+
+// Diagonals and small blocks, for all blocks n at once: coefficients [b][b][N] and states [b][N], so that the innermost
+// loop runs over blocks. Coefficients are those of a token, or, without tokens, those of each (row, time).
+template <class T, int FIXED>
+void planes_forward(const T* coefficients, const int64_t* tokens, const T* h0, T* out, T* scales, long B, long time,
+                    long N, long size, long every) {
+    const long b = FIXED ? FIXED : size, H = N * b;
+    for (long r = 0; r < B; ++r) {
+        const T* h = h0 + r * H;
+        for (long t = 0; t < time; ++t) {
+            const long event = r * time + t;
+            const T* A = coefficients + (tokens ? tokens[event] : event) * H * b;
+            T* __restrict__ to = out + event * H;
+            for (long i = 0; i < b; ++i)
+                for (long n = 0; n < N; ++n) {
+                    T total = A[i * b * N + n] * h[n];
+                    for (long j = 1; j < b; ++j) total += A[(i * b + j) * N + n] * h[j * N + n];
+                    to[i * N + n] = total;
+                }
+            if (every && (t + 1) % every == 0) {
+                const T scale = scales[event] = 1 / largest(to, H);
+                for (long i = 0; i < H; ++i) to[i] *= scale;
+            }
+            h = to;
+        }
+    }
+}
+
+// gradients of a token's coefficients add up; `gradient` begins as zeros
+template <class T, int FIXED>
+void planes_backward(const T* coefficients, const int64_t* tokens, const T* h0, const T* out, const T* scales,
+                     const T* grad, T* gradient, T* first, long B, long time, long N, long size, long every) {
+    const long b = FIXED ? FIXED : size, H = N * b;
+    std::vector<T> whole(H);
+    for (long r = 0; r < B; ++r) {
+        T* __restrict__ running = first + r * H;
+        T* __restrict__ g = whole.data();
+        std::memset(running, 0, sizeof(T) * H);
+        for (long t = time - 1; t >= 0; --t) {
+            const long event = r * time + t, at = (tokens ? tokens[event] : event) * H * b;
+            const T* before = t ? out + (event - 1) * H : h0 + r * H;
+            const T* A = coefficients + at;
+            T* __restrict__ d = gradient + at;
+            const T scale = every && (t + 1) % every == 0 ? scales[event] : T(1);
+            for (long i = 0; i < H; ++i) g[i] = (grad[event * H + i] + running[i]) * scale;
+            for (long i = 0; i < b; ++i)
+                for (long j = 0; j < b; ++j)
+                    for (long n = 0; n < N; ++n) d[(i * b + j) * N + n] += g[i * N + n] * before[j * N + n];
+            for (long j = 0; j < b; ++j)
+                for (long n = 0; n < N; ++n) {
+                    T total = A[j * N + n] * g[n];
+                    for (long i = 1; i < b; ++i) total += A[(i * b + j) * N + n] * g[i * N + n];
+                    running[j * N + n] = total;
+                }
+        }
+    }
+}
+
+#define BY_SIZE(FUNCTION, ...)                          \
+    switch (b) {                                        \
+        case 1: return FUNCTION<T, 1>(__VA_ARGS__);     \
+        case 2: return FUNCTION<T, 2>(__VA_ARGS__);     \
+        case 3: return FUNCTION<T, 3>(__VA_ARGS__);     \
+        case 4: return FUNCTION<T, 4>(__VA_ARGS__);     \
+        default: return FUNCTION<T, 0>(__VA_ARGS__);    \
+    }
+
+template <class T>
+void planes_forward_any(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t, long N, long b, long e) {
+    BY_SIZE(planes_forward, a, k, h, o, c, B, t, N, b, e)
+}
+
+template <class T>
+void planes_backward_any(const T* a, const int64_t* k, const T* h, const T* o, const T* c, const T* g, T* d, T* f,
+                         long B, long t, long N, long b, long e) {
+    BY_SIZE(planes_backward, a, k, h, o, c, g, d, f, B, t, N, b, e)
+}
+
+}  // namespace
+
+#define EXPORT(T, NAME)                                                                                              \
+    extern "C" void tokens_forward_##NAME(const T* m, const int64_t* k, T* s, T* c, long V, long H, long B, long t, \
+                                          long e) {                                                                 \
+        tokens_forward<T>(m, k, s, c, V, H, B, t, e);                                                               \
+    }                                                                                                               \
+    extern "C" void tokens_last_##NAME(const T* m, const int64_t* k, T* h, double* l, long V, long H, long B,       \
+                                       long t, long e) {                                                            \
+        tokens_last<T>(m, k, h, l, V, H, B, t, e);                                                                  \
+    }                                                                                                               \
+    extern "C" void tokens_backward_##NAME(const T* m, const int64_t* k, const T* s, const T* c, T* a, T* f, T* g,  \
+                                           long V, long H, long B, long t, long e) {                                \
+        tokens_backward<T>(m, k, s, c, a, f, g, V, H, B, t, e);                                                     \
+    }                                                                                                               \
+    extern "C" void planes_forward_##NAME(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t,     \
+                                          long N, long b, long e) {                                                 \
+        planes_forward_any<T>(a, k, h, o, c, B, t, N, b, e);                                                        \
+    }                                                                                                               \
+    extern "C" void planes_backward_##NAME(const T* a, const int64_t* k, const T* h, const T* o, const T* c,        \
+                                           const T* g, T* d, T* f, long B, long t, long N, long b, long e) {        \
+        planes_backward_any<T>(a, k, h, o, c, g, d, f, B, t, N, b, e);                                              \
+    }
+
+EXPORT(float, float)
+EXPORT(double, double)

@@ -1,0 +1,117 @@
+"""The compiled kernels: built on first use for this machine, kept in a cache, never needed.
+
+`kernels.cpp` has no dependency but a C++ compiler; where there is none, or where tensors are not plain ones in memory
+(under torch.compile, vmap, another device), the same computations run in torch. STATEWISE_BACKEND=torch turns the
+kernels off, STATEWISE_CACHE says where they are kept.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
+
+from statewise.errors import TransitionError, unknown_name
+
+Backend = Literal["native", "torch"]
+BACKENDS: tuple[Backend, ...] = ("native", "torch")
+_SOURCE = Path(__file__).with_name("kernels.cpp")
+_FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
+_NAMES = {torch.float32: "float", torch.float64: "double"}
+_COMPILE_SECONDS = 120
+
+
+def choose(forced: str | None, *tensors: Tensor) -> Backend:
+    """Says what computes on these tensors: the kernels where they can, unless torch is asked for."""
+    wanted = forced or os.environ.get("STATEWISE_BACKEND") or None
+    if wanted is not None and wanted not in BACKENDS:
+        raise unknown_name("backend", wanted, BACKENDS)
+    if wanted == "torch" or torch.compiler.is_compiling() or not all(map(_plain, tensors)):
+        return "torch"
+    if library() is not None:
+        return "native"
+    if wanted == "native":
+        raise TransitionError("the kernels cannot be built here; install a C++ compiler, or use the backend torch")
+    return "torch"
+
+
+def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | None) -> None:
+    """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
+    loaded = library()
+    assert loaded is not None
+    function = getattr(loaded, f"{name}_{_NAMES[dtype]}")
+    function(*(_argument(argument) for argument in arguments))
+
+
+@cache
+def library() -> Any:
+    """Loads the kernels, and builds them first if they are not in the cache; None where that cannot be done."""
+    compiler = next(
+        filter(None, map(shutil.which, filter(None, [os.environ.get("CXX"), "c++", "g++", "clang++"]))), None
+    )
+    source = _SOURCE.read_bytes()
+    key = hashlib.sha256(source + repr((_FLAGS, _processor())).encode()).hexdigest()[:16]
+    try:
+        file = _cache_folder() / f"kernels-{key}.so"
+        if not file.exists():
+            if compiler is None:
+                return None
+            _build(compiler, file)
+        return ctypes.CDLL(str(file))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _build(compiler: str, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        built = Path(folder) / "kernels.so"
+        for flags in (["-march=native"], []):
+            command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCE)]
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
+            if done.returncode == 0:
+                os.replace(built, file)
+                return
+    raise OSError("the compiler failed")
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("STATEWISE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statewise"
+
+
+def _processor() -> str:
+    """Names the processor, so that a cache on a shared disk never gives one machine the code of another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        described = "".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
+    except OSError:
+        described = platform.processor()
+    return f"{platform.system()} {platform.machine()} {described}"
+
+
+def _plain(tensor: Tensor) -> bool:
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.device.type == "cpu"
+        and tensor.dtype in _NAMES
+        and not is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def _argument(argument: Tensor | int | None) -> Any:
+    if isinstance(argument, Tensor):
+        assert argument.is_contiguous()
+        return ctypes.c_void_p(argument.data_ptr())
+    return None if argument is None else ctypes.c_long(argument)

@@ -1,0 +1,87 @@
+"""Diagonals and blocks over time, with the same entry of all blocks side by side: what the kernels like best.
+
+Coefficients are planes [out, in, blocks], states planes [entry, blocks]; a diagonal has blocks of size 1. Either each
+token has its coefficients, or each row and time step.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from statewise.recurrence.native import call, choose
+
+
+class _Planes(torch.autograd.Function):
+    """h_t = A_t h_{t-1}, divided by its largest entry every few steps if asked to; divisors count as constants."""
+
+    @staticmethod
+    def forward(ctx: Any, coefficients: Tensor, h0: Tensor, tokens: Tensor | None, every: int) -> Tensor:
+        given, first = coefficients.contiguous(), h0.contiguous()
+        batch, time = coefficients.shape[:2] if tokens is None else tokens.shape
+        out = h0.new_empty(batch, time, *h0.shape[1:])
+        scales = h0.new_ones(batch, time) if every else h0.new_empty(0)
+        over = None if tokens is None else tokens.contiguous()
+        sizes = (batch, time, h0.shape[2], h0.shape[1], every)
+        call("planes_forward", h0.dtype, given, over, first, out, scales, *sizes)
+        ctx.save_for_backward(coefficients, h0, out, scales, over)
+        ctx.sizes = sizes
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        coefficients, h0, out, scales, tokens = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            needed = ctx.needs_input_grad[:2]
+            wanted = [part for part, need in zip((coefficients, h0), needed, strict=True) if need]
+            again, _ = _steps(coefficients, h0, tokens, ctx.sizes[-1], scales)
+            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
+            return *(next(found) if need else None for need in needed), None, None
+        given, first = coefficients.contiguous(), h0.contiguous()
+        gradient, to_first = torch.zeros_like(given), torch.empty_like(first)
+        arguments = (given, tokens, first, out, scales, grad.contiguous(), gradient, to_first)
+        call("planes_backward", h0.dtype, *arguments, *ctx.sizes)
+        return gradient, to_first, None, None
+
+
+def unroll_planes(
+    coefficients: Float[Tensor, "*event out in blocks"],
+    h0: Float[Tensor, "batch out blocks"],
+    tokens: Int[Tensor, "batch time"] | None = None,
+    every: int = 0,
+    backend: str | None = None,
+) -> Float[Tensor, "batch time out blocks"]:
+    """Gives every h_t.
+
+    Args:
+        coefficients: the planes of each token, or, without tokens, those of each [batch, time].
+        h0: the state before the first step.
+        tokens: which token comes when.
+        every: divide each state by its largest entry after so many steps; 0 never does.
+        backend: "native" or "torch"; None takes what there is.
+    """
+    if choose(backend, coefficients, h0) == "native":
+        return _Planes.apply(coefficients, h0, tokens, every)  # pyright: ignore[reportReturnType]
+    return _steps(coefficients, h0, tokens, every, None)[0]
+
+
+def _steps(
+    coefficients: Tensor, h: Tensor, tokens: Tensor | None, every: int, scales: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Takes one step after another; gives all states, and the last."""
+    outputs = []
+    time = coefficients.shape[1] if tokens is None else tokens.shape[1]
+    first = h
+    for t in range(time):
+        a = coefficients[:, t] if tokens is None else coefficients[tokens[:, t]]
+        h = (a * h.unsqueeze(1)).sum(dim=2)
+        if every and (t + 1) % every == 0:
+            h = h * (_inverse_of_largest(h) if scales is None else scales[:, t]).view(-1, 1, 1)
+        outputs.append(h)
+    return (torch.stack(outputs, dim=1) if outputs else first.unsqueeze(1)[:, :0]), h
+
+
+def _inverse_of_largest(h: Tensor) -> Tensor:
+    largest = h.detach().abs().amax(dim=(1, 2))
+    return torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)
