@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
-from statewise.recurrence import unroll, unroll_normalised
+from statewise.recurrence import unroll_normalised
+from statewise.recurrence.native import choose
+from statewise.recurrence.sequence import choose_for, unroll_sequence
 from statewise.transitions import Transition
 from statewise.transitions import transition as build_transition
 
@@ -75,6 +77,7 @@ class BilinearRNN(nn.Module):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.transition, self.additive = transition, additive
         self.batch_first, self.residual, self.dropout = batch_first, residual, dropout
+        self._forced: str | None = None
         self.layers = nn.ModuleList(
             build_transition(transition, hidden_size if layer else input_size, hidden_size, additive, generator)
             for layer in range(num_layers)
@@ -97,6 +100,19 @@ class BilinearRNN(nn.Module):
     def transitions(self) -> list[Transition]:
         """The transition of each layer, from the input up."""
         return cast("list[Transition]", list(self.layers))
+
+    @property
+    def backend(self) -> str:
+        """What computes a sequence: "native", compiled kernels and closed forms, or "torch", step by step.
+
+        Setting it forces one of them; None goes back to what there is.
+        """
+        return choose_for(self.transitions[0], self._forced, self.initial_state)
+
+    @backend.setter
+    def backend(self, name: str | None) -> None:
+        choose(name, self.initial_state)
+        self._forced = name
 
     def init_state(self, batch: int) -> State:
         """Gives the state before the first input, the same for each row; gradients reach its parameter."""
@@ -123,7 +139,7 @@ class BilinearRNN(nn.Module):
         finals = []
         with torch.autocast(device_type=batched.device.type, enabled=False):
             for layer, transition in enumerate(self.transitions):
-                outputs, final = unroll(transition, batched, state[layer], valid)
+                outputs, final = unroll_sequence(transition, batched, state[layer], valid, self._forced)
                 finals.append(final)
                 batched = self._between(layer, batched, outputs)
         return self._restore(batched, torch.stack(finals), x)

@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.recurrence.tokens import end_directions, last_of_tokens, unroll_directions, unroll_tokens
+from statewise.recurrence.direction import read_direction
+from statewise.recurrence.tokens import end_directions, end_of_tokens, last_of_tokens, unroll_directions, unroll_tokens
 from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
@@ -33,6 +34,8 @@ class StateTracker(nn.Module):
 
     # a word of any length can be read
     longest_word: int | None = None
+    # what computes: "native", "torch", or None for what there is
+    backend: str | None = None
 
     def __init__(
         self,
@@ -66,24 +69,23 @@ class StateTracker(nn.Module):
         """Gives logits after each token."""
         h0 = self.initial_state.expand(tokens.shape[0], -1)
         if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
-            h = unroll_directions(self.transition, self.embeddings, tokens, h0)
+            h = unroll_directions(self.transition, self.embeddings, tokens, h0, self.backend)
         else:
-            h = unroll_tokens(self.transition, self.embeddings, tokens, h0)
+            h = unroll_tokens(self.transition, self.embeddings, tokens, h0, self.backend)
         return self._read(h)
 
     def at_end(
         self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
         """Gives logits after the last token of each word, without more of the way there than the level needs."""
+        h0 = self.initial_state.expand(tokens.shape[0], -1)
         if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
-            h0 = self.initial_state.expand(tokens.shape[0], -1)
-            return self._read(end_directions(self.transition, self.embeddings, tokens, lengths, h0))
-        return self(tokens)[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+            return self._read(end_directions(self.transition, self.embeddings, tokens, lengths, h0, self.backend))
+        return self._read(end_of_tokens(self.transition, self.embeddings, tokens, lengths, h0, self.backend))
 
     def _read(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
         if self.readout_kind == "normalised":
-            h = h / h.detach().abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(h.dtype).tiny)
-            h = torch.nn.functional.normalize(h, dim=-1)
+            return read_direction(h, self.readout)
         return h @ self.readout.T
 
     def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
@@ -104,7 +106,7 @@ class StateTracker(nn.Module):
 
         A plain readout's logits grow with the state and are given up to their scale, which no argmax sees.
         """
-        h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state)
+        h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state, self.backend)
         return h @ self.readout.T, (h, log_norm)
 
     def tokens_at_once(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from statewise.adam import Adam
 from statewise.errors import RunError
 from statewise.loss import objective
 from statewise.plan import Optimisation
@@ -32,7 +33,7 @@ class Training:
             {"params": others, "weight_decay": decay},
             {"params": readout, "weight_decay": decay + optimisation.readout_decay},
         ]
-        self.optimiser = torch.optim.AdamW([group for group in groups if group["params"]], lr=optimisation.lr)
+        self.optimiser = Adam([group for group in groups if group["params"]], lr=optimisation.lr)
         self.averaged = {name: p.detach().clone() for name, p in trained.items()}
         self.step = 0
         self.tokens = 0

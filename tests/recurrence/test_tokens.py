@@ -2,7 +2,10 @@ import pytest
 import torch
 
 from statewise.recurrence import unroll
-from statewise.recurrence.tokens import last_of_tokens, unroll_directions, unroll_tokens
+from statewise.recurrence.direction import read_direction
+from statewise.recurrence.native import library
+from statewise.recurrence.tokens import end_of_tokens, last_of_tokens, unroll_directions, unroll_tokens
+from statewise.transitions import transition as transition_of
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 
 TRANSITIONS = [level(spec, init="tokens") for spec in LEVELS] + [affine(spec, "input") for spec in LEVELS]
@@ -83,3 +86,61 @@ def test_one_token_alphabets():
     tokens = torch.zeros(2, 3, dtype=torch.int64)
     fast = unroll_tokens(transition, embeddings, tokens, h0)
     torch.testing.assert_close(fast, unroll(transition, embeddings[tokens], h0)[0])
+
+
+@pytest.mark.parametrize("spec", [*LEVELS, "block(8)"])
+@pytest.mark.parametrize("backend", ["native", "torch"])
+@pytest.mark.parametrize(("batch", "time", "symbols"), [(63, 11, 2), (2, 20, 7), (1, 1, 1), (9, 33, 4)])
+def test_backends_agree(spec, backend, batch, time, symbols):
+    """Kernels and torch against the reference, with many and with few rows per token, and tokens that never occur."""
+    if backend == "native" and library() is None:
+        pytest.skip("needs a C++ compiler; install the package g++")
+    transition = transition_of(
+        spec, symbols + 1, 24, init="tokens", generator=torch.Generator().manual_seed(0)
+    ).double()
+    generator = torch.Generator().manual_seed(5)
+    tokens = torch.randint(0, symbols, (batch, time), generator=generator)
+    lengths = torch.randint(1, time + 1, (batch,), generator=generator)
+    h0 = torch.randn(batch, 24, dtype=torch.float64, generator=generator, requires_grad=True)
+    one_hot = torch.nn.functional.one_hot(tokens, symbols + 1).double()
+    slow = unroll(transition, one_hot, h0)[0]
+    wanted = [h0, *transition.parameters()]
+    for fast, truth in (
+        (unroll_tokens(transition, None, tokens, h0, backend), slow),
+        (end_of_tokens(transition, None, tokens, lengths, h0, backend), slow[torch.arange(batch), lengths - 1]),
+    ):
+        torch.testing.assert_close(fast, truth, rtol=1e-9, atol=1e-9)
+        weight = torch.randn(truth.shape, dtype=torch.float64, generator=generator)
+        grads = [torch.autograd.grad((out * weight).sum(), wanted, retain_graph=True) for out in (fast, truth)]
+        for a, b in zip(*grads, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    with torch.no_grad():
+        zero = torch.zeros(batch, dtype=torch.float64)
+        h, log_norm = last_of_tokens(transition, None, tokens, h0, zero, backend)
+    torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), slow[:, -1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", ["full", "block(2)", "diagonal"])
+def test_second_derivatives(spec):
+    transition = transition_of(spec, 3, 4, init="tokens", generator=torch.Generator().manual_seed(0)).double()
+    tokens, lengths = torch.tensor([[0, 1, 1], [1, 0, 2]]), torch.tensor([3, 2])
+    h0 = torch.randn(2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    readout = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
+    table = next(transition.parameters())
+
+    def through(weight, first, rows):
+        parameters = {next(iter(dict(transition.named_parameters()))): weight}
+        named = {f"inner.{name}": value for name, value in parameters.items()}
+        ends = torch.func.functional_call(_End(transition, tokens, lengths), named, (first,))
+        return read_direction(ends, rows)
+
+    assert torch.autograd.gradgradcheck(through, (table, h0, readout))
+
+
+class _End(torch.nn.Module):
+    def __init__(self, inner, tokens, lengths):
+        super().__init__()
+        self.inner, self.tokens, self.lengths = inner, tokens, lengths
+
+    def forward(self, h0):
+        return end_of_tokens(self.inner, None, self.tokens, self.lengths, h0)

@@ -79,7 +79,7 @@ def _compiled_score(length: int) -> float:
     tracker = StateTracker(task.machine.symbols, task.machine.classes, task.machine.states)
     tracker.load_state_dict(
         {
-            "transition.weight": exact.weight,
+            "transition.matrices": exact.weight.permute(2, 0, 1),
             "initial_state": exact.initial,
             "readout": exact.readout,
         }

@@ -18,7 +18,9 @@ class _GroupedProducts(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, every: int, native: bool) -> Tensor:
+    def forward(
+        ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, lengths: Tensor | None, every: int, native: bool
+    ) -> Tensor:
         batch, time = tokens.shape
         matrices, over_time = table.contiguous(), tokens.T.contiguous()
         states = h0.new_empty(time + 1, batch, h0.shape[1])
@@ -29,27 +31,33 @@ class _GroupedProducts(torch.autograd.Function):
             call("tokens_forward", h0.dtype, matrices, over_time, states, scales, *sizes)
         else:
             _forward(matrices, over_time, states, scales, every)
-        ctx.save_for_backward(table, h0, states, over_time, scales)
+        ctx.save_for_backward(table, h0, states, over_time, scales, lengths)
         ctx.every, ctx.native = every, native
-        return states[1:].transpose(0, 1)
+        if lengths is None:
+            return states[1:].transpose(0, 1)
+        return states[lengths, torch.arange(batch)]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        table, h0, states, tokens, scales = ctx.saved_tensors
+        table, h0, states, tokens, scales, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
             wanted = [part for part, needed in zip((table, h0), ctx.needs_input_grad, strict=False) if needed]
-            found = iter(_differentiably(table, h0, tokens, scales, ctx.every, grad, wanted))
-            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None, None
+            found = iter(_differentiably(table, h0, tokens, lengths, scales, ctx.every, grad, wanted))
+            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None, None, None
         table = table.contiguous()
-        # a copy: the gradient that arrives may be another branch's too
-        arriving = grad.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        if lengths is None:
+            # a copy: the gradient that arrives may be another branch's too
+            arriving = grad.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        else:
+            arriving = torch.zeros_like(states[1:])
+            arriving[lengths - 1, torch.arange(len(lengths))] = grad
         first, gradient = torch.zeros_like(states[0]), torch.empty_like(table)
         if ctx.native:
             sizes = (*table.shape[:2], states.shape[1], tokens.shape[0], ctx.every)
             call("tokens_backward", table.dtype, table, tokens, states, scales, arriving, first, gradient, *sizes)
         else:
             _backward(table, tokens, states, scales, ctx.every, arriving, first, gradient)
-        return gradient, first, None, None, None
+        return gradient, first, None, None, None, None
 
 
 def grouped_products(
@@ -69,7 +77,20 @@ def grouped_products(
         backend: "native" or "torch"; None takes what there is.
     """
     native = choose(backend, table, h0) == "native"
-    return _GroupedProducts.apply(table, h0, tokens, every, native)  # pyright: ignore[reportReturnType]
+    return _GroupedProducts.apply(table, h0, tokens, None, every, native)  # pyright: ignore[reportReturnType]
+
+
+def grouped_end(
+    table: Float[Tensor, "token hidden hidden"],
+    h0: Float[Tensor, "batch hidden"],
+    tokens: Int[Tensor, "batch time"],
+    lengths: Int[Tensor, " batch"],
+    every: int = 0,
+    backend: str | None = None,
+) -> Float[Tensor, "batch hidden"]:
+    """Gives the state after the last of each row's `lengths` tokens, at least 1."""
+    native = choose(backend, table, h0) == "native"
+    return _GroupedProducts.apply(table, h0, tokens, lengths, every, native)  # pyright: ignore[reportReturnType]
 
 
 def grouped_last(
@@ -146,7 +167,14 @@ def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], o
 
 
 def _differentiably(
-    table: Tensor, h: Tensor, tokens: Tensor, scales: Tensor, every: int, grad: Tensor, wanted: list[Tensor]
+    table: Tensor,
+    h: Tensor,
+    tokens: Tensor,
+    lengths: Tensor | None,
+    scales: Tensor,
+    every: int,
+    grad: Tensor,
+    wanted: list[Tensor],
 ) -> tuple[Tensor, ...]:
     """Computes the same gradients by operations that have gradients themselves."""
     outputs = []
@@ -155,4 +183,6 @@ def _differentiably(
         if every and (t + 1) % every == 0:
             h = h * scales[t].unsqueeze(-1)
         outputs.append(h)
-    return torch.autograd.grad(torch.stack(outputs, dim=1), wanted, grad, create_graph=True)
+    states = torch.stack(outputs, dim=1)
+    result = states if lengths is None else states[torch.arange(len(lengths)), lengths - 1]
+    return torch.autograd.grad(result, wanted, grad, create_graph=True)

@@ -393,6 +393,19 @@ void planes_backward_any(const T* a, const int64_t* k, const T* h, const T* o, c
     BY_SIZE(planes_backward, a, k, h, o, c, g, d, f, B, t, N, b, e)
 }
 
+// decoupled weight decay, then Adam: one pass through memory
+template <class T>
+void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __restrict__ v, long count, double keep,
+          double beta1, double beta2, double rate, double root, double eps) {
+    const T k = T(keep), b2 = T(beta2), c1 = T(1 - beta1), c2 = T(1 - beta2), r = T(rate), s = T(root), e = T(eps);
+    for (long i = 0; i < count; ++i) {
+        const T first = m[i] + c1 * (g[i] - m[i]), second = b2 * v[i] + c2 * g[i] * g[i];
+        m[i] = first;
+        v[i] = second;
+        p[i] = k * p[i] - r * first / (std::sqrt(second) / s + e);
+    }
+}
+
 }  // namespace
 
 #define EXPORT(T, NAME)                                                                                              \
@@ -415,6 +428,10 @@ void planes_backward_any(const T* a, const int64_t* k, const T* h, const T* o, c
     extern "C" void planes_backward_##NAME(const T* a, const int64_t* k, const T* h, const T* o, const T* c,        \
                                            const T* g, T* d, T* f, long B, long t, long N, long b, long e) {        \
         planes_backward_any<T>(a, k, h, o, c, g, d, f, B, t, N, b, e);                                              \
+    }                                                                                                               \
+    extern "C" void adam_##NAME(T* p, const T* g, T* m, T* v, long n, double k, double b1, double b2, double r,     \
+                                double s, double e) {                                                               \
+        adam<T>(p, g, m, v, n, k, b1, b2, r, s, e);                                                                 \
     }
 
 EXPORT(float, float)

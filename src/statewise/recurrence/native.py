@@ -44,7 +44,7 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     return "torch"
 
 
-def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | None) -> None:
+def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | float | None) -> None:
     """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
     loaded = library()
     assert loaded is not None
@@ -110,8 +110,10 @@ def _plain(tensor: Tensor) -> bool:
     )
 
 
-def _argument(argument: Tensor | int | None) -> Any:
+def _argument(argument: Tensor | int | float | None) -> Any:
     if isinstance(argument, Tensor):
         assert argument.is_contiguous()
         return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
     return None if argument is None else ctypes.c_long(argument)

@@ -17,7 +17,9 @@ class _Planes(torch.autograd.Function):
     """h_t = A_t h_{t-1}, divided by its largest entry every few steps if asked to; divisors count as constants."""
 
     @staticmethod
-    def forward(ctx: Any, coefficients: Tensor, h0: Tensor, tokens: Tensor | None, every: int) -> Tensor:
+    def forward(
+        ctx: Any, coefficients: Tensor, h0: Tensor, tokens: Tensor | None, lengths: Tensor | None, every: int
+    ) -> Tensor:
         given, first = coefficients.contiguous(), h0.contiguous()
         batch, time = coefficients.shape[:2] if tokens is None else tokens.shape
         out = h0.new_empty(batch, time, *h0.shape[1:])
@@ -25,24 +27,29 @@ class _Planes(torch.autograd.Function):
         over = None if tokens is None else tokens.contiguous()
         sizes = (batch, time, h0.shape[2], h0.shape[1], every)
         call("planes_forward", h0.dtype, given, over, first, out, scales, *sizes)
-        ctx.save_for_backward(coefficients, h0, out, scales, over)
+        ctx.save_for_backward(coefficients, h0, out, scales, over, lengths)
         ctx.sizes = sizes
-        return out
+        return out if lengths is None else out[torch.arange(batch), lengths - 1]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        coefficients, h0, out, scales, tokens = ctx.saved_tensors
+        coefficients, h0, out, scales, tokens, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
             needed = ctx.needs_input_grad[:2]
             wanted = [part for part, need in zip((coefficients, h0), needed, strict=True) if need]
-            again, _ = _steps(coefficients, h0, tokens, ctx.sizes[-1], scales)
+            again = _take(_steps(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
             found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
-            return *(next(found) if need else None for need in needed), None, None
+            return *(next(found) if need else None for need in needed), None, None, None
         given, first = coefficients.contiguous(), h0.contiguous()
         gradient, to_first = torch.zeros_like(given), torch.empty_like(first)
-        arguments = (given, tokens, first, out, scales, grad.contiguous(), gradient, to_first)
+        if lengths is None:
+            arriving = grad.contiguous()
+        else:
+            arriving = torch.zeros_like(out)
+            arriving[torch.arange(len(lengths)), lengths - 1] = grad
+        arguments = (given, tokens, first, out, scales, arriving, gradient, to_first)
         call("planes_backward", h0.dtype, *arguments, *ctx.sizes)
-        return gradient, to_first, None, None
+        return gradient, to_first, None, None, None
 
 
 def unroll_planes(
@@ -51,8 +58,9 @@ def unroll_planes(
     tokens: Int[Tensor, "batch time"] | None = None,
     every: int = 0,
     backend: str | None = None,
-) -> Float[Tensor, "batch time out blocks"]:
-    """Gives every h_t.
+    lengths: Int[Tensor, " batch"] | None = None,
+) -> Float[Tensor, "batch *time out blocks"]:
+    """Gives every h_t, or the last of each row.
 
     Args:
         coefficients: the planes of each token, or, without tokens, those of each [batch, time].
@@ -60,16 +68,19 @@ def unroll_planes(
         tokens: which token comes when.
         every: divide each state by its largest entry after so many steps; 0 never does.
         backend: "native" or "torch"; None takes what there is.
+        lengths: give only the state after so many steps of each row, at least 1.
     """
     if choose(backend, coefficients, h0) == "native":
-        return _Planes.apply(coefficients, h0, tokens, every)  # pyright: ignore[reportReturnType]
-    return _steps(coefficients, h0, tokens, every, None)[0]
+        return _Planes.apply(coefficients, h0, tokens, lengths, every)  # pyright: ignore[reportReturnType]
+    return _take(_steps(coefficients, h0, tokens, every, None), lengths)
 
 
-def _steps(
-    coefficients: Tensor, h: Tensor, tokens: Tensor | None, every: int, scales: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Takes one step after another; gives all states, and the last."""
+def _take(states: Tensor, lengths: Tensor | None) -> Tensor:
+    return states if lengths is None else states[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+
+
+def _steps(coefficients: Tensor, h: Tensor, tokens: Tensor | None, every: int, scales: Tensor | None) -> Tensor:
+    """Takes one step after another."""
     outputs = []
     time = coefficients.shape[1] if tokens is None else tokens.shape[1]
     first = h
@@ -79,7 +90,7 @@ def _steps(
         if every and (t + 1) % every == 0:
             h = h * (_inverse_of_largest(h) if scales is None else scales[:, t]).view(-1, 1, 1)
         outputs.append(h)
-    return (torch.stack(outputs, dim=1) if outputs else first.unsqueeze(1)[:, :0]), h
+    return torch.stack(outputs, dim=1) if outputs else first.unsqueeze(1)[:, :0]
 
 
 def _inverse_of_largest(h: Tensor) -> Tensor:

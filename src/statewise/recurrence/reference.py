@@ -21,15 +21,15 @@ def unroll(
         h0: the state before the first input.
         lengths: how many inputs of each row count; the row's state then stays, and its outputs are 0.
     """
-    inside = _inside(x, lengths)
-    x = _without_padding(x, inside)
+    inside = inside_lengths(x, lengths)
+    x = without_padding(x, inside)
     h = h0
     outputs = []
     for t in range(x.shape[1]):
         following = transition.act(transition.coefficients(x[:, t]), h)
         h = following if inside is None else torch.where(inside[:, t, None], following, h)
         outputs.append(h)
-    return _without_padding(_over_time(outputs, h0), inside), h
+    return without_padding(_over_time(outputs, h0), inside), h
 
 
 def unroll_normalised(
@@ -50,8 +50,8 @@ def unroll_normalised(
     Returns:
         (unit vectors, log-norms) over time, and the same for the last step of each row.
     """
-    inside = _inside(x, lengths)
-    x = _without_padding(x, inside)
+    inside = inside_lengths(x, lengths)
+    x = without_padding(x, inside)
     started = x.new_zeros(x.shape[0], dtype=torch.float64) if log_norm0 is None else log_norm0.double()
     h, log_norm = rescale(h0, started)
     outputs, log_norms = [], []
@@ -61,7 +61,7 @@ def unroll_normalised(
         log_norm = scale if inside is None else torch.where(inside[:, t], scale, log_norm)
         outputs.append(h)
         log_norms.append(log_norm)
-    over_time = _without_padding(_over_time(outputs, h0), inside)
+    over_time = without_padding(_over_time(outputs, h0), inside)
     return (over_time, _over_time(log_norms, started)), (h, log_norm)
 
 
@@ -78,15 +78,16 @@ def rescale(
     return h / norm.unsqueeze(-1), log_norm + largest.double().log() + norm.double().log()
 
 
-def _inside(
+def inside_lengths(
     x: Float[Tensor, "batch time input"], lengths: Int[Tensor, " batch"] | None
 ) -> Bool[Tensor, "batch time"] | None:
+    """Says which inputs count; None is all."""
     if lengths is None:
         return None
     return torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
 
 
-def _without_padding(
+def without_padding(
     values: Float[Tensor, "batch time size"], inside: Bool[Tensor, "batch time"] | None
 ) -> Float[Tensor, "batch time size"]:
     """Puts 0 where padding stands: a gradient of 0 times NaN would be NaN."""

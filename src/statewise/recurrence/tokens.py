@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from statewise.recurrence.grouped import grouped_last, grouped_products
+from statewise.recurrence.grouped import grouped_end, grouped_last, grouped_products
 from statewise.recurrence.native import choose
 from statewise.recurrence.planes import unroll_planes
 from statewise.recurrence.reference import rescale
@@ -72,7 +72,19 @@ def end_directions(
     backend: str | None = None,
 ) -> Float[Tensor, "batch hidden"]:
     """Computes the state after the last of each word's `lengths` tokens, up to a positive factor."""
-    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, backend)
+    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, _EVERY, backend)
+
+
+def end_of_tokens(
+    transition: Transition,
+    embeddings: Float[Tensor, "token input"] | None,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Float[Tensor, "batch hidden"],
+    backend: str | None = None,
+) -> Float[Tensor, "batch hidden"]:
+    """Computes the state after the last of each word's `lengths` tokens."""
+    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, 0, backend)
 
 
 def last_of_tokens(
@@ -151,16 +163,47 @@ def _(transition: Rotation, table: Tensor, tokens: Words, h0: Tensor, every: int
 
 @singledispatch
 def _end(
-    transition: LinearTransition,
+    transition: Transition,
+    table: Table,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Tensor,
+    every: int,
+    backend: str | None,
+) -> Float[Tensor, "batch hidden"]:
+    """Takes the last of all states."""
+    states = _unroll(transition, table, tokens, h0, every, backend)
+    return states[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+
+
+@_end.register
+def _(
+    transition: Full,
     table: Tensor,
     tokens: Words,
     lengths: Int[Tensor, " batch"],
     h0: Tensor,
+    every: int,
     backend: str | None,
-) -> Float[Tensor, "batch hidden"]:
-    """Takes the last of all states."""
-    states = _unroll(transition, table, tokens, h0, _EVERY, backend)
-    return states[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+) -> Tensor:
+    return grouped_end(table, h0, tokens, lengths, every, backend)
+
+
+@_end.register
+def _(
+    transition: Block,
+    table: Tensor,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Tensor,
+    every: int,
+    backend: str | None,
+) -> Tensor:
+    blocks, size = table.shape[1:3]
+    if size > _SMALL:
+        return _end.dispatch(Transition)(transition, table, tokens, lengths, h0, every, backend)
+    parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
+    return unroll_planes(table.permute(0, 2, 3, 1), parts, tokens, every, backend, lengths).transpose(1, 2).flatten(1)
 
 
 @_end.register
@@ -170,6 +213,7 @@ def _(
     tokens: Words,
     lengths: Int[Tensor, " batch"],
     h0: Tensor,
+    every: int,
     backend: str | None,
 ) -> Tensor:
     # rotations commute: how often each token occurs is all that matters

@@ -35,16 +35,21 @@ class Full(LinearTransition):
         check_sizes("full", input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
         drawn = random_blocks(init, 1, hidden_size, input_size, generator)[0]
-        # in memory the input comes first: the matrices of tokens then lie one after the other
-        self.weight = nn.Parameter(drawn.permute(2, 0, 1).contiguous().permute(1, 2, 0))
+        # the input comes first: the matrices of tokens then lie one after the other
+        self.matrices = nn.Parameter(drawn.permute(2, 0, 1).contiguous())
+
+    @property
+    def weight(self) -> Float[Tensor, "out in input"]:
+        """W[i, j, k], a view of the parameter."""
+        return self.matrices.permute(1, 2, 0)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch out in"]:
         """Gives A(x) itself."""
-        return (x @ self.weight.permute(2, 0, 1).flatten(1)).unflatten(-1, (self.hidden_size, self.hidden_size))
+        return (x @ self.matrices.flatten(1)).unflatten(-1, (self.hidden_size, self.hidden_size))
 
     def of_tokens(self) -> Float[Tensor, "token out in"]:
-        """Gives the weight itself."""
-        return self.weight.permute(2, 0, 1)
+        """Gives the parameter itself."""
+        return self.matrices
 
     def act(
         self, coefficients: Float[Tensor, "*batch out in"], h: Float[Tensor, "*batch in"]
@@ -67,5 +72,5 @@ class Full(LinearTransition):
         """Takes any weight."""
         hidden_size, input_size = square_weight("full", weight)
         built = cls(input_size, hidden_size)
-        built.weight = nn.Parameter(weight.detach().clone())
+        built.matrices = nn.Parameter(weight.detach().permute(2, 0, 1).contiguous())
         return built

@@ -1,0 +1,94 @@
+"""Recurrences over real inputs: closed forms and kernels where a level has them, the reference elsewhere."""
+
+import math
+from functools import singledispatch
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from statewise.recurrence.native import Backend, choose
+from statewise.recurrence.planes import unroll_planes
+from statewise.recurrence.reference import inside_lengths, unroll, without_padding
+from statewise.transitions import Block, Diagonal, Positive, Rotation, Transition
+
+Inputs = Float[Tensor, "batch time input"]
+Lengths = Int[Tensor, " batch"] | None
+# larger blocks are cheaper as matrix products, one step after another
+_SMALL = 4
+
+
+def unroll_sequence(
+    transition: Transition,
+    x: Inputs,
+    h0: Float[Tensor, "batch hidden"],
+    lengths: Lengths = None,
+    backend: str | None = None,
+) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
+    """Computes what the reference `unroll` does, as fast as the level allows.
+
+    Args:
+        transition: A, and an additive term if there is one.
+        x: inputs; what stands past a row's length is never looked at, not even if it is NaN.
+        h0: the state before the first input.
+        lengths: how many inputs of each row count; the row's state then stays, and its outputs are 0.
+        backend: "native" or "torch"; None takes what there is.
+    """
+    if x.shape[1] == 0 or choose_for(transition, backend, x, h0) == "torch":
+        return unroll(transition, x, h0, lengths)
+    inside = inside_lengths(x, lengths)
+    states = _states(transition, without_padding(x, inside), h0, inside)
+    return without_padding(states, inside), states[:, -1]
+
+
+def choose_for(transition: Transition, backend: str | None, *tensors: Tensor) -> Backend:
+    """Says whether a sequence of this level goes through a fast path of its own ("native") or the reference."""
+    chosen = choose(backend, *tensors)
+    fast = isinstance(transition, (Diagonal, Positive, Rotation)) or (
+        isinstance(transition, Block) and transition.size <= _SMALL
+    )
+    return chosen if fast else "torch"
+
+
+@singledispatch
+def _states(transition: Transition, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
+    """Gives every state; past a row's length it stays."""
+    raise NotImplementedError(type(transition).__name__)
+
+
+@_states.register
+def _(transition: Diagonal, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
+    return _diagonals(transition.coefficients(x), h0, inside)
+
+
+@_states.register
+def _(transition: Positive, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
+    return _diagonals(transition.coefficients(x).exp(), h0, inside)
+
+
+@_states.register
+def _(transition: Block, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
+    blocks, size = transition.weight.shape[:2]
+    weight = transition.weight.permute(1, 2, 0, 3)
+    coefficients = (x @ weight.flatten(0, 2).T).unflatten(-1, weight.shape[:3])
+    if inside is not None:
+        one = torch.eye(size, dtype=x.dtype, device=x.device).unsqueeze(-1)
+        coefficients = torch.where(inside[..., None, None, None], coefficients, one)
+    parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
+    return unroll_planes(coefficients, parts, backend="native").transpose(2, 3).flatten(2)
+
+
+@_states.register
+def _(transition: Rotation, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
+    angles = transition.coefficients(x)
+    if inside is not None:
+        angles = torch.where(inside.unsqueeze(-1), angles, 0.0)
+    # sums of many angles lose digits in float32: they are taken in float64, and whole turns away
+    turned = torch.remainder(angles.double().cumsum(dim=1), 2 * math.pi).to(x.dtype)
+    return transition.act(turned, h0.unsqueeze(1).expand(-1, x.shape[1], -1))
+
+
+def _diagonals(a: Float[Tensor, "batch time hidden"], h0: Tensor, inside: Tensor | None) -> Tensor:
+    if inside is not None:
+        a = torch.where(inside.unsqueeze(-1), a, 1.0)
+    return unroll_planes(a[:, :, None, None], h0.unsqueeze(1), backend="native").squeeze(2)
