@@ -69,6 +69,12 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class WrongAnswerError(StatewiseError):
+    """A benchmark whose two sides do not agree: nothing is timed."""
+
+    exit_code = 1
+
+
 class ToolMissingError(StatewiseError):
     """A program outside Python that is not installed."""
 

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from statewise.baselines.selective_scan import POSITIVE, SIGNED, selective_scan
 from statewise.baselines.stateful import StatefulModel
 
 Eigenvalues = Literal["positive", "signed"]
@@ -17,15 +18,7 @@ _CHUNK_FLOATS = 8_000_000
 _STEP_LOW, _STEP_HIGH = 0.001, 0.1
 
 
-def _as_it_is(decay: Tensor) -> Tensor:
-    return decay
-
-
-def _over_both_signs(decay: Tensor) -> Tensor:
-    return 2 * decay - 1
-
-
-_SPREADS = {"positive": _as_it_is, "signed": _over_both_signs}
+_SPREADS = {"positive": POSITIVE, "signed": SIGNED}
 
 
 class MambaMixer(nn.Module):
@@ -64,14 +57,8 @@ class MambaMixer(nn.Module):
         u = F.silu(self.conv1d(extended)).transpose(1, 2)
         step, B, C = self.x_proj(u).split([self.rank, _STATE, _STATE], dim=-1)
         step = F.softplus(self.dt_proj(step))
-        decay = torch.exp(step.unsqueeze(-1) * -self.A_log.exp())
-        decay = self.spread(decay)
-        entering = (step * u).unsqueeze(-1) * B.unsqueeze(2)
-        reached = []
-        for t in range(x.shape[1]):
-            channels = torch.addcmul(entering[:, t], decay[:, t], channels)
-            reached.append(channels)
-        y = torch.einsum("btis,bts->bti", torch.stack(reached, dim=1), C) + self.D * u
+        y, channels = selective_scan(step, -self.A_log.exp(), u, B, C, channels, self.spread)
+        y = y + self.D * u
         return self.out_proj(y * F.silu(z)), (extended[:, :, extended.shape[2] - (_KERNEL - 1) :], channels)
 
 

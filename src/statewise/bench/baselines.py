@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from statewise.baselines import MambaTracker, TransformerTracker
-from statewise.bench.timing import Row, WrongAnswerError, best_times
-from statewise.errors import ToolMissingError
+from statewise.bench.timing import Row, best_times
+from statewise.errors import ToolMissingError, WrongAnswerError
 
 SYMBOLS, CLASSES, BATCH, TIME = 5, 5, 64, 10
 

@@ -1,6 +1,7 @@
 """What share of a training step goes into drawing its words? Aimed at: at most a twentieth."""
 
-from statewise.bench.timing import Row, WrongAnswerError, best_times
+from statewise.bench.timing import Row, best_times
+from statewise.errors import WrongAnswerError
 from statewise.machines import machine
 from statewise.models import build_model
 from statewise.plan import Optimisation

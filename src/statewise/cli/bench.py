@@ -11,8 +11,14 @@ from statewise.errors import unknown_name
 from statewise.files import write_whole
 
 BENCHMARKS = {
-    "baselines": "baselines",
-    "sampling": "sampling",
+    "step-full": "steps:measure_full",
+    "step-table": "steps:measure_table",
+    "limit": "steps:measure_limit",
+    "long-sequence": "sequences:measure_long",
+    "one-stream": "sequences:measure_one_stream",
+    "inference": "inference:measure",
+    "baselines": "baselines:measure",
+    "sampling": "sampling:measure",
 }
 
 
@@ -36,7 +42,8 @@ def bench(
     from statewise.run import provenance
 
     torch.set_num_threads(threads)
-    rows = import_module(f"statewise.bench.{BENCHMARKS[name]}").measure()
+    module, function = BENCHMARKS[name].split(":")
+    rows = getattr(import_module(f"statewise.bench.{module}"), function)()
     result: dict[str, Any] = {"name": name, "threads": threads, "rows": [row.written() for row in rows]} | provenance()
     if out is not None:
         write_whole(out, dumps(result, indent=1) + "\n")

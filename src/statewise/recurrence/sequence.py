@@ -1,6 +1,5 @@
 """Recurrences over real inputs: closed forms and kernels where a level has them, the reference elsewhere."""
 
-import math
 from functools import singledispatch
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from statewise.recurrence.native import Backend, choose
 from statewise.recurrence.planes import unroll_planes
 from statewise.recurrence.reference import inside_lengths, unroll, without_padding
+from statewise.recurrence.turns import unroll_turns
 from statewise.transitions import Block, Diagonal, Positive, Rotation, Transition
 
 Inputs = Float[Tensor, "batch time input"]
@@ -83,9 +83,7 @@ def _(transition: Rotation, x: Inputs, h0: Tensor, inside: Tensor | None) -> Ten
     angles = transition.coefficients(x)
     if inside is not None:
         angles = torch.where(inside.unsqueeze(-1), angles, 0.0)
-    # sums of many angles lose digits in float32: they are taken in float64, and whole turns away
-    turned = torch.remainder(angles.double().cumsum(dim=1), 2 * math.pi).to(x.dtype)
-    return transition.act(turned, h0.unsqueeze(1).expand(-1, x.shape[1], -1))
+    return unroll_turns(angles, h0, backend="native")
 
 
 def _diagonals(a: Float[Tensor, "batch time hidden"], h0: Tensor, inside: Tensor | None) -> Tensor:

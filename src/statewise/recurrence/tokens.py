@@ -17,6 +17,7 @@ from statewise.recurrence.grouped import grouped_end, grouped_last, grouped_prod
 from statewise.recurrence.native import choose
 from statewise.recurrence.planes import unroll_planes
 from statewise.recurrence.reference import rescale
+from statewise.recurrence.turns import unroll_turns
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # steps between rescalings: float32 holds gains of up to 10,000 a step that long
@@ -157,8 +158,7 @@ def _(transition: Block, table: Tensor, tokens: Words, h0: Tensor, every: int, b
 @_unroll.register
 def _(transition: Rotation, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
     # rotations compose by adding their angles: no loop over time, and no change of norm
-    angles = table[tokens].cumsum(dim=1)
-    return transition.act(angles, h0.unsqueeze(1).expand(-1, tokens.shape[1], -1))
+    return unroll_turns(table[tokens], h0, backend)
 
 
 @singledispatch
