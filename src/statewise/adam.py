@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import torch
+from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
 from statewise.recurrence.native import call, choose
@@ -37,7 +38,7 @@ class Adam(Optimizer):
                 if parameter.grad is not None:
                     self._move(parameter, group["lr"], group["weight_decay"])
 
-    def _move(self, parameter: torch.Tensor, lr: float, decay: float) -> None:
+    def _move(self, parameter: Tensor, lr: float, decay: float) -> None:
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros(())
@@ -45,16 +46,42 @@ class Adam(Optimizer):
             state["exp_avg_sq"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
         state["step"] += 1
         count = state["step"].item()
-        (beta1, beta2), grad = _BETAS, parameter.grad
-        assert grad is not None
-        rate, root = lr / (1 - beta1**count), math.sqrt(1 - beta2**count)
-        first, second = state["exp_avg"], state["exp_avg_sq"]
-        if all(part.is_contiguous() for part in (parameter, grad, first, second)) and (
-            choose(None, parameter, grad) == "native"
-        ):
-            numbers = (1 - lr * decay, beta1, beta2, rate, root, _EPS)
-            call("adam", parameter.dtype, parameter, grad, first, second, parameter.numel(), *map(float, numbers))
-            return
-        first.lerp_(grad, 1 - beta1)
-        second.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        parameter.mul_(1 - lr * decay).addcdiv_(first, (second.sqrt() / root).add_(_EPS), value=-rate)
+        assert parameter.grad is not None
+        moments = (state["exp_avg"], state["exp_avg_sq"])
+        move(parameter, parameter.grad, moments, count, [lr], [decay])
+
+
+def move(
+    parameter: Tensor,
+    grad: Tensor,
+    moments: tuple[Tensor, Tensor],
+    count: float,
+    rates: list[float],
+    decays: list[float],
+) -> None:
+    """Takes one step of one or more members, which lie one after the other in the first dimension.
+
+    Args:
+        parameter: what moves, in place.
+        grad: its gradient.
+        moments: the running means of the gradient and of its square, moved in place.
+        count: the number of this step, from 1.
+        rates: the learning rate of each member; NaN leaves a member as it is.
+        decays: the weight decay of each member.
+    """
+    beta1, beta2 = _BETAS
+    first, second = moments
+    keep = [1 - rate * decay for rate, decay in zip(rates, decays, strict=True)]
+    moved = [rate / (1 - beta1**count) for rate in rates]
+    root = math.sqrt(1 - beta2**count)
+    parts = (parameter, grad, first, second)
+    if all(part.is_contiguous() for part in parts) and choose(None, parameter, grad) == "native":
+        sizes = (len(rates), parameter.numel() // len(rates))
+        call("adam", parameter.dtype, *parts, *sizes, keep, moved, beta1, beta2, root, _EPS)
+        return
+    for member in range(len(rates)):
+        if not math.isnan(rates[member]):
+            p, g, m, v = (part[member] for part in parts) if len(rates) > 1 else parts
+            m.lerp_(g, 1 - beta1)
+            v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+            p.mul_(keep[member]).addcdiv_(m, (v.sqrt() / root).add_(_EPS), value=-moved[member])

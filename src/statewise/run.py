@@ -6,7 +6,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,49 @@ class Look:
 Show = Callable[[Look, int], None]
 
 
+@dataclass
+class Story:
+    """One run under way: what is trained and how, where it is kept, and what has been seen so far."""
+
+    training: Training
+    plan: Plan
+    config: dict[str, Any]
+    directory: Path
+    looks: list[Look] = field(default_factory=list)
+    began: float = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step is to be taken."""
+        left = self.training.step < self.training.optimisation.steps
+        return not left or self.training.diverged or _enough(self.looks, self.plan)
+
+    @property
+    def until_look(self) -> int:
+        """How many steps there are before the next look."""
+        step, every = self.training.step, self.plan.every
+        return min(every - step % every, self.training.optimisation.steps - step)
+
+
 def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path, show: Show) -> dict[str, Any]:
     """Trains to the end of the plan, from wherever the directory's checkpoint is, and gives the run's record.
 
     A finished directory gives its record back. Each look is saved, so that Ctrl-C or a kill costs at most the steps
     since the last one; going on from there is the same as never having stopped.
     """
+    story = Story(training, plan, config, directory)
+    finished = begin(story)
+    if finished is not None:
+        return finished
+    while not story.over:
+        training.advance(story.until_look)
+        look(story, show)
+    return finish(story)
+
+
+def begin(story: Story) -> dict[str, Any] | None:
+    """Opens the directory and takes up what it holds; gives the record of a run that has finished."""
+    training, plan = story.training, story.plan
     longest = getattr(training.model, "longest_word", None)
     wanted = training.task.written_length(max(*plan.probe, *plan.lengths, training.task.lengths.longest))
     if longest is not None and wanted > longest:
@@ -51,32 +88,38 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
             f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
             "or use positions=none"
         )
-    finished = open_directory(directory, config, training.task.machine)
-    if finished is not None:
-        return finished
-    looks = _take_up(training, directory)
-    began = time.perf_counter() - (looks[-1].seconds if looks else 0.0)
-    while training.step < training.optimisation.steps and not _enough(looks, plan):
-        until_next_look = plan.every - training.step % plan.every
-        loss = training.advance(min(until_next_look, training.optimisation.steps - training.step))
-        if training.diverged:
-            break
-        seen = evaluate(_model(training), training.task, plan.probe, plan.probe_words, training.seed)
-        held_out = evaluate_held_out(_model(training), training.task, training.seed)
-        validation = None if held_out is None else held_out.loss
-        seconds = time.perf_counter() - began
-        looks.append(Look(training.step, loss, tuple(s.score for s in seen), seconds, validation))
-        _save(training, looks, directory)
-        show(looks[-1], training.optimisation.steps)
-    status = "diverged" if training.diverged else "stopped" if _enough(looks, plan) else "done"
+    finished = open_directory(story.directory, story.config, training.task.machine)
+    if finished is None:
+        story.looks = _take_up(training, story.directory)
+        story.began = time.perf_counter() - (story.looks[-1].seconds if story.looks else 0.0)
+    return finished
+
+
+def look(story: Story, show: Show) -> None:
+    """Tries the model as it is, and saves it; one that has diverged is left as it was at the last look."""
+    training, plan = story.training, story.plan
+    if training.diverged:
+        return
+    seen = evaluate(_model(training), training.task, plan.probe, plan.probe_words, training.seed)
+    held_out = evaluate_held_out(_model(training), training.task, training.seed)
+    validation = None if held_out is None else held_out.loss
+    seconds = time.perf_counter() - story.began
+    story.looks.append(Look(training.step, training.loss, tuple(s.score for s in seen), seconds, validation))
+    _save(training, story.looks, story.directory)
+    show(story.looks[-1], training.optimisation.steps)
+
+
+def finish(story: Story) -> dict[str, Any]:
+    """Tests the model, and writes and gives the run's record."""
+    training, plan = story.training, story.plan
+    status = "diverged" if training.diverged else "stopped" if _enough(story.looks, plan) else "done"
     if status == "done" and training.use_average():
-        _save(training, looks, directory)
+        _save(training, story.looks, story.directory)
     scores: list[Score] = []
     if status != "diverged":
         scores = evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
-    record = _record(training, plan, config, looks, scores, status, time.perf_counter() - began)
-    written = json.dumps(record, indent=1)
-    write_whole(directory / "record.json", written + "\n")
+    written = json.dumps(_record(story, scores, status), indent=1)
+    write_whole(story.directory / "record.json", written + "\n")
     return json.loads(written)
 
 
@@ -112,12 +155,12 @@ def _take_up(training: Training, directory: Path) -> list[Look]:
         return []
     tensors, values = saved
     training.restore(tensors, values)
-    return [Look(**(look | {"scores": tuple(look["scores"])})) for look in values["looks"]]
+    return [Look(**(seen | {"scores": tuple(seen["scores"])})) for seen in values["looks"]]
 
 
 def _save(training: Training, looks: list[Look], directory: Path) -> None:
     tensors, values = training.state()
-    values = {**values, "looks": [asdict(look) for look in looks]}
+    values = {**values, "looks": [asdict(seen) for seen in looks]}
     write_checkpoint(directory, f"step-{training.step}", tensors, values)
 
 
@@ -147,21 +190,14 @@ def _model(training: Training) -> Any:
     return training.model
 
 
-def _record(
-    training: Training,
-    plan: Plan,
-    config: dict[str, Any],
-    looks: list[Look],
-    scores: list[Score],
-    status: str,
-    seconds: float,
-) -> dict[str, Any]:
+def _record(story: Story, scores: list[Score], status: str) -> dict[str, Any]:
+    training, seconds = story.training, time.perf_counter() - story.began
     finished = status != "diverged"
-    inside = _in_distribution(training, plan.words) if finished else None
+    inside = _in_distribution(training, story.plan.words) if finished else None
     held_out = evaluate_held_out(_model(training), training.task, training.seed) if finished else None
     return {
         "status": status,
-        "config": config,
+        "config": story.config,
         "steps": training.step,
         "seconds": round(seconds, 2),
         "tokens_per_second": round(training.tokens / seconds),
@@ -170,8 +206,8 @@ def _record(
         "scores": [_written(score) for score in scores],
         "in_distribution": None if inside is None else _written(inside),
         "validation": None if held_out is None else asdict(held_out),
-        "history": [asdict(look) for look in looks],
-        "probe": list(plan.probe),
+        "history": [asdict(seen) for seen in story.looks],
+        "probe": list(story.plan.probe),
     } | provenance()
 
 

@@ -10,7 +10,7 @@ from statewise.adam import Adam
 from statewise.errors import RunError
 from statewise.loss import objective
 from statewise.plan import Optimisation
-from statewise.task import Task
+from statewise.task import Batch, Task
 
 
 class Training:
@@ -55,6 +55,11 @@ class Training:
         self.loss = total / done if done else math.nan
         return self.loss
 
+    def rate(self) -> float:
+        """Gives the learning rate of the next step."""
+        stretch = self.task.lengths.bounds(self.step)[1] / self.task.lengths.longest
+        return self.optimisation.rate(self.step, stretch)
+
     def _one_step(self) -> float:
         batch = self.task.batch(self.seed, self.step, self.optimisation.batch)
         loss = objective(self.model, batch)
@@ -67,14 +72,18 @@ class Training:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.optimisation.clip)
             if not math.isfinite(norm.item()):
                 return math.nan
-        stretch = self.task.lengths.bounds(self.step)[1] / self.task.lengths.longest
+        rate = self.rate()
         for group in self.optimiser.param_groups:
-            group["lr"] = self.optimisation.rate(self.step, stretch)
+            group["lr"] = rate
         self.optimiser.step()
+        self.count(batch)
+        return value
+
+    def count(self, batch: Batch) -> None:
+        """Notes that a step on a batch has been taken."""
         self.step += 1
         self.tokens += int(batch.lengths.sum())
         self._average()
-        return value
 
     def use_average(self) -> bool:
         """Puts the averaged weights, if there are any, in place of the last ones; says whether it did."""

@@ -108,8 +108,10 @@ def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
         raise unknown_name("config key", unknown[0], RunConfig.model_fields)
     parsed = parse(str(given["model"]))
     by_model = BY_MODEL.get(parsed.name, {}) if isinstance(parsed, Call) and recipe == "statewise" else {}
+    # a fixed set of words has one distribution of lengths
+    fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
     try:
-        return RunConfig.model_validate(RECIPES[recipe] | by_model | given)
+        return RunConfig.model_validate(RECIPES[recipe] | by_model | fixed | given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

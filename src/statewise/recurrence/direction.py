@@ -14,7 +14,7 @@ class _ReadDirection(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, readout: Tensor) -> Tensor:
         unit, norm = _split(h)
         ctx.save_for_backward(h, readout, unit, norm)
-        return unit @ readout.T
+        return unit @ readout.mT
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -23,16 +23,17 @@ class _ReadDirection(torch.autograd.Function):
             unit, norm = _split(h)
         towards = grad @ readout
         across = towards - (towards * unit).sum(dim=-1, keepdim=True) * unit
-        flat = grad.reshape(-1, grad.shape[-1])
-        return across / norm, flat.T @ unit.reshape(-1, unit.shape[-1])
+        if readout.ndim == 2:
+            grad, unit = grad.reshape(-1, grad.shape[-1]), unit.reshape(-1, unit.shape[-1])
+        return across / norm, grad.mT @ unit
 
 
 def read_direction(
-    h: Float[Tensor, "*batch hidden"], readout: Float[Tensor, "classes hidden"]
+    h: Float[Tensor, "*batch hidden"], readout: Float[Tensor, "*member classes hidden"]
 ) -> Float[Tensor, "*batch classes"]:
-    """Gives U h / |h|; a state that is 0 reads as 0."""
+    """Gives U h / |h|; a state that is 0 reads as 0. With several readouts, each reads its own [member, batch] of h."""
     if torch.compiler.is_compiling():
-        return _split(h)[0] @ readout.T
+        return _split(h)[0] @ readout.mT
     return _ReadDirection.apply(h, readout)  # pyright: ignore[reportReturnType]
 
 

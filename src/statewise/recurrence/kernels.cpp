@@ -475,16 +475,20 @@ void turns_backward(const T* angles, const T* h0, const T* out, const T* grad, T
     }
 }
 
-// decoupled weight decay, then Adam: one pass through memory
+// decoupled weight decay, then Adam: one pass through memory; each member has its rate, and none stays as it is
 template <class T>
-void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __restrict__ v, long count, double keep,
-          double beta1, double beta2, double rate, double root, double eps) {
-    const T k = T(keep), b2 = T(beta2), c1 = T(1 - beta1), c2 = T(1 - beta2), r = T(rate), s = T(root), e = T(eps);
-    for (long i = 0; i < count; ++i) {
-        const T first = m[i] + c1 * (g[i] - m[i]), second = b2 * v[i] + c2 * g[i] * g[i];
-        m[i] = first;
-        v[i] = second;
-        p[i] = k * p[i] - r * first / (std::sqrt(second) / s + e);
+void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __restrict__ v, long members, long count,
+          const double* keep, const double* rate, double beta1, double beta2, double root, double eps) {
+    const T b2 = T(beta2), c1 = T(1 - beta1), c2 = T(1 - beta2), s = T(root), e = T(eps);
+    for (long k = 0; k < members; ++k, p += count, g += count, m += count, v += count) {
+        if (std::isnan(rate[k])) continue;
+        const T held = T(keep[k]), r = T(rate[k]);
+        for (long i = 0; i < count; ++i) {
+            const T first = m[i] + c1 * (g[i] - m[i]), second = b2 * v[i] + c2 * g[i] * g[i];
+            m[i] = first;
+            v[i] = second;
+            p[i] = held * p[i] - r * first / (std::sqrt(second) / s + e);
+        }
     }
 }
 
@@ -518,9 +522,9 @@ void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __re
                                           long t, long N) {                                                         \
         turns_backward<T>(a, h, o, g, d, f, B, t, N);                                                               \
     }                                                                                                               \
-    extern "C" void adam_##NAME(T* p, const T* g, T* m, T* v, long n, double k, double b1, double b2, double r,     \
-                                double s, double e) {                                                               \
-        adam<T>(p, g, m, v, n, k, b1, b2, r, s, e);                                                                 \
+    extern "C" void adam_##NAME(T* p, const T* g, T* m, T* v, long M, long n, const double* k, const double* r,     \
+                                double b1, double b2, double s, double e) {                                         \
+        adam<T>(p, g, m, v, M, n, k, r, b1, b2, s, e);                                                              \
     }
 
 EXPORT(float, float)

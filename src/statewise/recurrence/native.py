@@ -44,7 +44,7 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     return "torch"
 
 
-def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | float | None) -> None:
+def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | float | list[float] | None) -> None:
     """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
     loaded = library()
     assert loaded is not None
@@ -110,10 +110,12 @@ def _plain(tensor: Tensor) -> bool:
     )
 
 
-def _argument(argument: Tensor | int | float | None) -> Any:
+def _argument(argument: Tensor | int | float | list[float] | None) -> Any:
     if isinstance(argument, Tensor):
         assert argument.is_contiguous()
         return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, list):
+        return (ctypes.c_double * len(argument))(*argument)
     if isinstance(argument, float):
         return ctypes.c_double(argument)
     return None if argument is None else ctypes.c_long(argument)

@@ -46,7 +46,7 @@ def unroll_tokens(
         h0: the state before the first token.
         backend: "native" or "torch"; None takes what there is.
     """
-    return _unroll(transition, _table(transition, embeddings), tokens, h0, 0, backend)
+    return _unroll(transition, token_table(transition, embeddings), tokens, h0, 0, backend)
 
 
 def unroll_directions(
@@ -61,7 +61,7 @@ def unroll_directions(
     Every few steps the state is divided by its largest entry, taken as a constant, so that long words neither
     overflow nor underflow; the gradient of any function of directions is not changed by that.
     """
-    return _unroll(transition, _table(transition, embeddings), tokens, h0, _EVERY, backend)
+    return _unroll(transition, token_table(transition, embeddings), tokens, h0, _EVERY, backend)
 
 
 def end_directions(
@@ -73,7 +73,7 @@ def end_directions(
     backend: str | None = None,
 ) -> Float[Tensor, "batch hidden"]:
     """Computes the state after the last of each word's `lengths` tokens, up to a positive factor."""
-    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, _EVERY, backend)
+    return end_by_table(transition, token_table(transition, embeddings), tokens, lengths, h0, True, backend)
 
 
 def end_of_tokens(
@@ -85,7 +85,30 @@ def end_of_tokens(
     backend: str | None = None,
 ) -> Float[Tensor, "batch hidden"]:
     """Computes the state after the last of each word's `lengths` tokens."""
-    return _end(transition, _table(transition, embeddings), tokens, lengths, h0, 0, backend)
+    return end_by_table(transition, token_table(transition, embeddings), tokens, lengths, h0, False, backend)
+
+
+def end_by_table(
+    transition: Transition,
+    table: Table,
+    tokens: Words,
+    lengths: Int[Tensor, " batch"],
+    h0: Float[Tensor, "batch hidden"],
+    direction: bool,
+    backend: str | None = None,
+) -> Float[Tensor, "batch hidden"]:
+    """Computes the state after the last token, of any table of coefficients of this level.
+
+    Args:
+        transition: the level.
+        table: the coefficients of each token, of one network or of several one after the other.
+        tokens: which token comes when.
+        lengths: how many tokens of each row count, at least 1.
+        h0: the state before the first token.
+        direction: whether the state is wanted only up to a positive factor.
+        backend: "native" or "torch"; None takes what there is.
+    """
+    return _end(transition, table, tokens, lengths, h0, _EVERY if direction else 0, backend)
 
 
 def last_of_tokens(
@@ -101,7 +124,7 @@ def last_of_tokens(
     A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
     rescaling at each.
     """
-    return _last(transition, _table(transition, embeddings), tokens, *rescale(h, log_norm), backend)
+    return _last(transition, token_table(transition, embeddings), tokens, *rescale(h, log_norm), backend)
 
 
 @singledispatch
@@ -252,7 +275,8 @@ def _(
     return rescale(*grouped_last(table, h, log_norm, tokens, _EVERY))
 
 
-def _table(transition: Transition, embeddings: Tensor | None) -> Any:
+def token_table(transition: Transition, embeddings: Tensor | None) -> Any:
+    """Gives the coefficients of each token."""
     return transition.of_tokens() if embeddings is None else transition.coefficients(embeddings)
 
 
