@@ -73,8 +73,8 @@ def check_alike(trainings: Sequence[Training]) -> None:
             raise RunError("cp shares factors between tokens and cannot be stacked; train it one by one")
         if task.supervision != "final":
             raise RunError("an ensemble is asked at the end of words only; use supervision final")
-        if how.clip or how.average:
-            raise RunError("an ensemble neither clips gradients nor averages weights; set clip and average to 0")
+        if how.average:
+            raise RunError("an ensemble does not average weights over time; set average to 0")
     shapes = {_shape(training) for training in trainings}
     if len(shapes) > 1:
         raise RunError("members of an ensemble have one shape: model, sizes, batch, readout and step; they differ here")
