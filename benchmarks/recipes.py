@@ -30,12 +30,12 @@ CELLS: list[dict[str, Any]] = [
     {"task": "parity", "model": "diagonal"},
     {"task": "modular_addition(10)", "model": "diagonal"},
     *({"task": f"modular_addition({m})", "model": "full"} for m in (2, 5, 10)),
-    *({"task": PERMUTATION, "states": n, "model": "full"} for n in (5, 10, 25)),
+    *({"task": PERMUTATION, "states": n, "model": "full"} for n in (5, 10)),
     {"task": MAP, "states": 10, "model": "full"},
-    {"task": MAP, "states": 25, "model": "full", "hidden": 128},
+    *({"task": kind, "states": 25, "model": "full", "hidden": 128, "steps": 4_000} for kind in (PERMUTATION, MAP)),
     {"task": PERMUTATION, "states": 10, "model": "cp(256)"},
     {"task": PERMUTATION, "states": 25, "model": "cp(1024)"},
-    *({"task": f"modular_addition({m})", "model": "full", "hidden": 128} for m in (25, 50)),
+    *({"task": f"modular_addition({m})", "model": "full", "hidden": 128, "steps": 4_000} for m in (25, 50)),
 ]
 
 

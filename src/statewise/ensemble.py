@@ -181,7 +181,7 @@ class _Together:
         h0 = self.weights["initial_state"].unsqueeze(1).expand(-1, size, -1).flatten(0, 1)
         normalised = self.template.readout_kind == "normalised"
         level, backend = self.template.transition, self.template.backend
-        h = end_by_table(level, table, tokens.flatten(0, 1), lengths, h0, normalised, backend)
+        h = end_by_table(level, table, tokens.flatten(0, 1), lengths, h0, normalised, backend, members)
         h = h.unflatten(0, (members, size))
         readout = self.weights["readout"]
         logits = read_direction(h, readout) if normalised else h @ readout.mT

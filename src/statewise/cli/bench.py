@@ -16,6 +16,8 @@ BENCHMARKS = {
     "limit": "steps:measure_limit",
     "long-sequence": "sequences:measure_long",
     "one-stream": "sequences:measure_one_stream",
+    "ensemble": "together:measure",
+    "growth": "growth:measure",
     "inference": "inference:measure",
     "baselines": "baselines:measure",
     "sampling": "sampling:measure",

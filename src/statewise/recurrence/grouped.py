@@ -1,5 +1,6 @@
 """Products with a table of matrices, rows grouped by token: each matrix is multiplied once per time step."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,51 +14,73 @@ class _GroupedProducts(torch.autograd.Function):
     """h_t = A[token_t] h_{t-1}, divided by its largest entry every few steps if asked to.
 
     Rows are taken in the order of their tokens, so that a time step is at most one matrix product per token. Backward
-    goes the same way with transposed matrices; the gradient of the table is accumulated over all time steps in one
-    product per token. The divisors count as constants.
+    goes the same way with transposed matrices; gradients of the table are accumulated over many time steps in one
+    product per token. The divisors count as constants. Several networks, each with its own part of the table and of
+    the rows, are computed one after the other, while their matrices are near.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, lengths: Tensor | None, every: int, native: bool
-    ) -> Tensor:
-        batch, time = tokens.shape
-        matrices, over_time = table.contiguous(), tokens.T.contiguous()
-        states = h0.new_empty(time + 1, batch, h0.shape[1])
-        states[0] = h0
-        scales = h0.new_ones(time, batch) if every else h0.new_empty(0)
-        if native:
-            sizes = (*table.shape[:2], batch, time, every)
-            call("tokens_forward", h0.dtype, matrices, over_time, states, scales, *sizes)
+    def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, lengths: Tensor | None, how: "_How") -> Tensor:
+        members, time = how.members, tokens.shape[1]
+        batch, symbols = len(tokens) // members, len(table) // members
+        own = tokens.view(members, batch, time) - symbols * torch.arange(members).view(-1, 1, 1)
+        over_time = own.transpose(1, 2).contiguous()
+        states = h0.new_empty(members, time + 1, batch, h0.shape[1])
+        states[:, 0] = h0.view(members, batch, -1)
+        scales = h0.new_ones(members, time, batch) if how.every else h0.new_empty(0)
+        if how.native:
+            sizes = (members, symbols, table.shape[1], batch, time, how.every)
+            call("tokens_forward", h0.dtype, table.contiguous(), over_time, states, scales, *sizes)
         else:
-            _forward(matrices, over_time, states, scales, every)
-        ctx.save_for_backward(table, h0, states, over_time, scales, lengths)
-        ctx.every, ctx.native = every, native
+            for m, matrices in enumerate(table.view(members, symbols, *table.shape[1:])):
+                _forward(matrices, over_time[m], states[m], scales[m] if how.every else scales, how.every)
+        lengths = None if lengths is None else lengths.contiguous()
+        ctx.save_for_backward(table, h0, tokens, states, over_time, scales, lengths)
+        ctx.how = how
         if lengths is None:
-            return states[1:].transpose(0, 1)
-        return states[lengths, torch.arange(batch)]
+            return states[:, 1:].transpose(1, 2).reshape(len(tokens), time, h0.shape[1])
+        return states.transpose(1, 2).flatten(0, 1)[torch.arange(len(tokens)), lengths]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        table, h0, states, tokens, scales, lengths = ctx.saved_tensors
+        table, h0, tokens, states, over_time, scales, lengths = ctx.saved_tensors
+        how: _How = ctx.how
         if torch.is_grad_enabled():
-            wanted = [part for part, needed in zip((table, h0), ctx.needs_input_grad, strict=False) if needed]
-            found = iter(_differentiably(table, h0, tokens, lengths, scales, ctx.every, grad, wanted))
-            return *(next(found) if needed else None for needed in ctx.needs_input_grad[:2]), None, None, None, None
-        table = table.contiguous()
+            needed = ctx.needs_input_grad[:2]
+            wanted = [part for part, need in zip((table, h0), needed, strict=True) if need]
+            again = _differentiably(table, h0, tokens, lengths, scales, how.every)
+            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
+            return *(next(found) if need else None for need in needed), None, None, None
+        members, steps, batch, hidden = states.shape
+        symbols = len(table) // members
+        first, gradient = torch.empty_like(states[:, 0]), torch.empty_like(table, memory_format=torch.contiguous_format)
+        given = grad.view(members, batch, steps - 1, hidden).transpose(1, 2) if lengths is None else grad
+        if how.native:
+            sizes = (members, symbols, hidden, batch, steps - 1, how.every)
+            tensors = (table.contiguous(), over_time, states, scales, given.contiguous(), lengths, first, gradient)
+            call("tokens_backward", table.dtype, *tensors, *sizes)
+            return gradient, first.flatten(0, 1), None, None, None
         if lengths is None:
             # a copy: the gradient that arrives may be another branch's too
-            arriving = grad.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+            arriving = given.clone(memory_format=torch.contiguous_format)
         else:
-            arriving = torch.zeros_like(states[1:])
-            arriving[lengths - 1, torch.arange(len(lengths))] = grad
-        first, gradient = torch.zeros_like(states[0]), torch.empty_like(table)
-        if ctx.native:
-            sizes = (*table.shape[:2], states.shape[1], tokens.shape[0], ctx.every)
-            call("tokens_backward", table.dtype, table, tokens, states, scales, arriving, first, gradient, *sizes)
-        else:
-            _backward(table, tokens, states, scales, ctx.every, arriving, first, gradient)
-        return gradient, first, None, None, None, None
+            arriving = torch.zeros_like(states[:, 1:])
+            row = torch.arange(len(lengths))
+            arriving[row // batch, lengths - 1, row % batch] = grad
+        for m, matrices in enumerate(table.view(members, symbols, hidden, hidden)):
+            scale = scales[m] if how.every else scales
+            into = gradient[m * symbols : (m + 1) * symbols]
+            _backward(matrices, over_time[m], states[m], scale, how.every, arriving[m], first[m].zero_(), into)
+        return gradient, first.flatten(0, 1), None, None, None
+
+
+@dataclass(frozen=True)
+class _How:
+    """How often states are divided, how many networks there are, and what computes."""
+
+    every: int
+    members: int
+    native: bool
 
 
 def grouped_products(
@@ -76,8 +99,8 @@ def grouped_products(
         every: divide each state by its largest entry after so many steps; 0 never does.
         backend: "native" or "torch"; None takes what there is.
     """
-    native = choose(backend, table, h0) == "native"
-    return _GroupedProducts.apply(table, h0, tokens, None, every, native)  # pyright: ignore[reportReturnType]
+    how = _How(every, 1, choose(backend, table, h0) == "native")
+    return _GroupedProducts.apply(table, h0, tokens, None, how)  # pyright: ignore[reportReturnType]
 
 
 def grouped_end(
@@ -87,10 +110,14 @@ def grouped_end(
     lengths: Int[Tensor, " batch"],
     every: int = 0,
     backend: str | None = None,
+    members: int = 1,
 ) -> Float[Tensor, "batch hidden"]:
-    """Gives the state after the last of each row's `lengths` tokens, at least 1."""
-    native = choose(backend, table, h0) == "native"
-    return _GroupedProducts.apply(table, h0, tokens, lengths, every, native)  # pyright: ignore[reportReturnType]
+    """Gives the state after the last of each row's `lengths` tokens, at least 1.
+
+    With several members, table and rows hold theirs one after the other, and so do the numbers of their tokens.
+    """
+    how = _How(every, members, choose(backend, table, h0) == "native")
+    return _GroupedProducts.apply(table, h0, tokens, lengths, how)  # pyright: ignore[reportReturnType]
 
 
 def grouped_last(
@@ -167,22 +194,14 @@ def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], o
 
 
 def _differentiably(
-    table: Tensor,
-    h: Tensor,
-    tokens: Tensor,
-    lengths: Tensor | None,
-    scales: Tensor,
-    every: int,
-    grad: Tensor,
-    wanted: list[Tensor],
-) -> tuple[Tensor, ...]:
-    """Computes the same gradients by operations that have gradients themselves."""
+    table: Tensor, h: Tensor, tokens: Tensor, lengths: Tensor | None, scales: Tensor, every: int
+) -> Tensor:
+    """Computes the same by operations that have second derivatives."""
     outputs = []
-    for t, token in enumerate(tokens):
-        h = torch.einsum("bij,bj->bi", table[token], h)
+    for t in range(tokens.shape[1]):
+        h = torch.einsum("bij,bj->bi", table[tokens[:, t]], h)
         if every and (t + 1) % every == 0:
-            h = h * scales[t].unsqueeze(-1)
+            h = h * scales[:, t].flatten().unsqueeze(-1)
         outputs.append(h)
     states = torch.stack(outputs, dim=1)
-    result = states if lengths is None else states[torch.arange(len(lengths)), lengths - 1]
-    return torch.autograd.grad(result, wanted, grad, create_graph=True)
+    return states if lengths is None else states[torch.arange(len(lengths)), lengths - 1]

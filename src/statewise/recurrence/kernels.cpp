@@ -12,6 +12,8 @@ namespace {
 constexpr int LANE_BYTES = 32;
 constexpr int TILE_ROWS = 6;
 constexpr long DEPTH = 256;
+// bytes of gradients that are kept until they are multiplied
+constexpr long CACHE = 1 << 18;
 
 template <class T> struct Simd {
     typedef T vec __attribute__((vector_size(LANE_BYTES), aligned(alignof(T)), may_alias));
@@ -267,53 +269,72 @@ void tokens_last(const T* matrices, const int64_t* tokens, T* h, double* log_sca
     if (from != h) std::memcpy(h, from, sizeof(T) * B * H);
 }
 
-// arriving[t] is the gradient that reaches states[t + 1] from outside, and is completed in place; gradients of the
-// table are products over all (time, row) of a token at once
+// adds, for each token v, sum over its events of g h^T to gradient[v], which is written to before if `written` says so;
+// events are (time, row) of one stretch of time
 template <class T>
-void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, T* arriving, T* first,
-                     T* gradient, long V, long H, long B, long time, long every) {
-    {
-        const Table<T> table(matrices, V, H, true, pays(V, B, time));
-        Groups groups(V, B);
-        std::vector<const T*> rows(B);
-        std::vector<T*> outs(B);
-        std::vector<T> running(B * H);
-        for (long t = time - 1; t >= 0; --t) {
-            T* here = arriving + t * B * H;
-            if (t < time - 1)
-                for (long i = 0; i < B * H; ++i) here[i] += running[i];
+void add_outer_products(const int64_t* tokens, const T* g, const T* h, T* gradient, std::vector<char>& written, long V,
+                        long H, long count) {
+    std::vector<long> begin(V + 1), order(count);
+    for (long e = 0; e < count; ++e) ++begin[tokens[e] + 1];
+    for (long v = 0; v < V; ++v) begin[v + 1] += begin[v];
+    std::vector<long> next(begin.begin(), begin.end() - 1);
+    for (long e = 0; e < count; ++e) order[next[tokens[e]]++] = e;
+    std::vector<T> left(H * DEPTH), right(panels<T>(H) * Simd<T>::width * DEPTH);
+    std::vector<const T*> rows(H), sources(DEPTH);
+    std::vector<T*> outs(H);
+    for (long v = 0; v < V; ++v)
+        for (long first = begin[v]; first < begin[v + 1]; first += DEPTH) {
+            const long depth = std::min(DEPTH, begin[v + 1] - first);
+            for (long k = 0; k < depth; ++k) {
+                const T* row = g + order[first + k] * H;
+                for (long i = 0; i < H; ++i) left[i * depth + k] = row[i];
+                sources[k] = h + order[first + k] * H;
+            }
+            pack_rows(sources.data(), depth, H, right.data());
+            for (long i = 0; i < H; ++i) rows[i] = left.data() + i * depth, outs[i] = gradient + (v * H + i) * H;
+            multiply_packed(rows.data(), outs.data(), H, right.data(), depth, H, written[v] != 0);
+            written[v] = 1;
+        }
+}
+
+// grad reaches all states, as [time, row], or, with lengths, only the last state of each row, as [row]. Gradients of the
+// table are products over a stretch of time that fits into the cache.
+template <class T>
+void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, const T* grad,
+                     const int64_t* lengths, T* first, T* gradient, long V, long H, long B, long time, long every) {
+    if (!time) {
+        std::memset(first, 0, sizeof(T) * B * H);
+        std::memset(gradient, 0, sizeof(T) * V * H * H);
+        return;
+    }
+    const Table<T> table(matrices, V, H, true, pays(V, B, time));
+    const long fits = CACHE / static_cast<long>(B * H * sizeof(T)), enough = DEPTH * V / (2 * B);
+    const long stretch = std::max(1L, std::min(time, std::max(fits, enough)));
+    Groups groups(V, B);
+    std::vector<const T*> rows(B);
+    std::vector<T*> outs(B);
+    std::vector<T> running(B * H), arriving(stretch * B * H);
+    std::vector<char> written(V);
+    for (long end = time; end > 0; end -= stretch) {
+        const long begin = std::max(0L, end - stretch);
+        for (long t = end - 1; t >= begin; --t) {
+            T* here = arriving.data() + (t - begin) * B * H;
+            std::memcpy(here, running.data(), sizeof(T) * B * H);
+            for (long r = 0; r < B; ++r) {
+                if (lengths && lengths[r] - 1 != t) continue;
+                const T* source = grad + (lengths ? r : t * B + r) * H;
+                for (long i = 0; i < H; ++i) here[r * H + i] += source[i];
+            }
             if (every && (t + 1) % every == 0)
                 for (long r = 0; r < B; ++r)
                     for (long i = 0; i < H; ++i) here[r * H + i] *= scales[t * B + r];
             step_by_token(table, groups, tokens + t * B, B, here, t ? running.data() : first, rows, outs);
         }
-        if (!time) std::memset(first, 0, sizeof(T) * B * H);
+        add_outer_products(tokens + begin * B, arriving.data(), states + begin * B * H, gradient, written, V, H,
+                           (end - begin) * B);
     }
-    std::vector<std::vector<long>> events(V);
-    for (long e = 0; e < time * B; ++e) events[tokens[e]].push_back(e);
-    const long columns = panels<T>(H) * Simd<T>::width;
-    std::vector<T> left, right;
-    std::vector<const T*> rows(H), sources;
-    std::vector<T*> outs(H);
-    for (long v = 0; v < V; ++v) {
-        T* into = gradient + v * H * H;
-        const long count = static_cast<long>(events[v].size());
-        if (!count) std::memset(into, 0, sizeof(T) * H * H);
-        for (long begin = 0; begin < count; begin += DEPTH) {
-            const long depth = std::min(DEPTH, count - begin);
-            left.resize(H * depth);
-            right.resize(columns * depth);
-            sources.resize(depth);
-            for (long k = 0; k < depth; ++k) {
-                const T* g = arriving + events[v][begin + k] * H;
-                for (long i = 0; i < H; ++i) left[i * depth + k] = g[i];
-                sources[k] = states + events[v][begin + k] * H;
-            }
-            pack_rows(sources.data(), depth, H, right.data());
-            for (long i = 0; i < H; ++i) rows[i] = left.data() + i * depth, outs[i] = into + i * H;
-            multiply_packed(rows.data(), outs.data(), H, right.data(), depth, H, begin > 0);
-        }
-    }
+    for (long v = 0; v < V; ++v)
+        if (!written[v]) std::memset(gradient + v * H * H, 0, sizeof(T) * H * H);
 }
 
 // Diagonals and small blocks, for all blocks n at once: coefficients [b][b][N] and states [b][N], so that the innermost
@@ -495,17 +516,23 @@ void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __re
 }  // namespace
 
 #define EXPORT(T, NAME)                                                                                              \
-    extern "C" void tokens_forward_##NAME(const T* m, const int64_t* k, T* s, T* c, long V, long H, long B, long t, \
-                                          long e) {                                                                 \
-        tokens_forward<T>(m, k, s, c, V, H, B, t, e);                                                               \
+    extern "C" void tokens_forward_##NAME(const T* m, const int64_t* k, T* s, T* c, long M, long V, long H, long B, \
+                                          long t, long e) {                                                         \
+        for (long i = 0; i < M; ++i)                                                                                \
+            tokens_forward<T>(m + i * V * H * H, k + i * t * B, s + i * (t + 1) * B * H, c + (e ? i * t * B : 0),   \
+                              V, H, B, t, e);                                                                       \
     }                                                                                                               \
     extern "C" void tokens_last_##NAME(const T* m, const int64_t* k, T* h, double* l, long V, long H, long B,       \
                                        long t, long e) {                                                            \
         tokens_last<T>(m, k, h, l, V, H, B, t, e);                                                                  \
     }                                                                                                               \
-    extern "C" void tokens_backward_##NAME(const T* m, const int64_t* k, const T* s, const T* c, T* a, T* f, T* g,  \
-                                           long V, long H, long B, long t, long e) {                                \
-        tokens_backward<T>(m, k, s, c, a, f, g, V, H, B, t, e);                                                     \
+    extern "C" void tokens_backward_##NAME(const T* m, const int64_t* k, const T* s, const T* c, const T* a,        \
+                                           const int64_t* l, T* f, T* g, long M, long V, long H, long B, long t,    \
+                                           long e) {                                                                \
+        for (long i = 0; i < M; ++i)                                                                                \
+            tokens_backward<T>(m + i * V * H * H, k + i * t * B, s + i * (t + 1) * B * H, c + (e ? i * t * B : 0),  \
+                               a + i * (l ? 1 : t) * B * H, l ? l + i * B : l, f + i * B * H, g + i * V * H * H, V, \
+                               H, B, t, e);                                                                         \
     }                                                                                                               \
     extern "C" void planes_forward_##NAME(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t,     \
                                           long N, long b, long e) {                                                 \

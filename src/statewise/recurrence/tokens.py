@@ -96,6 +96,7 @@ def end_by_table(
     h0: Float[Tensor, "batch hidden"],
     direction: bool,
     backend: str | None = None,
+    members: int = 1,
 ) -> Float[Tensor, "batch hidden"]:
     """Computes the state after the last token, of any table of coefficients of this level.
 
@@ -107,8 +108,9 @@ def end_by_table(
         h0: the state before the first token.
         direction: whether the state is wanted only up to a positive factor.
         backend: "native" or "torch"; None takes what there is.
+        members: how many networks the table and the rows are of.
     """
-    return _end(transition, table, tokens, lengths, h0, _EVERY if direction else 0, backend)
+    return _end(transition, table, tokens, lengths, h0, _EVERY if direction else 0, backend, members)
 
 
 def last_of_tokens(
@@ -193,6 +195,7 @@ def _end(
     h0: Tensor,
     every: int,
     backend: str | None,
+    members: int,
 ) -> Float[Tensor, "batch hidden"]:
     """Takes the last of all states."""
     states = _unroll(transition, table, tokens, h0, every, backend)
@@ -208,8 +211,9 @@ def _(
     h0: Tensor,
     every: int,
     backend: str | None,
+    members: int,
 ) -> Tensor:
-    return grouped_end(table, h0, tokens, lengths, every, backend)
+    return grouped_end(table, h0, tokens, lengths, every, backend, members)
 
 
 @_end.register
@@ -221,10 +225,11 @@ def _(
     h0: Tensor,
     every: int,
     backend: str | None,
+    members: int,
 ) -> Tensor:
     blocks, size = table.shape[1:3]
     if size > _SMALL:
-        return _end.dispatch(Transition)(transition, table, tokens, lengths, h0, every, backend)
+        return _end.dispatch(Transition)(transition, table, tokens, lengths, h0, every, backend, members)
     parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
     return unroll_planes(table.permute(0, 2, 3, 1), parts, tokens, every, backend, lengths).transpose(1, 2).flatten(1)
 
@@ -238,6 +243,7 @@ def _(
     h0: Tensor,
     every: int,
     backend: str | None,
+    members: int,
 ) -> Tensor:
     # rotations commute: how often each token occurs is all that matters
     inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)

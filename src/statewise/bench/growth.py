@@ -1,0 +1,95 @@
+"""How do time and memory of a training step grow with length, batch, width and alphabet?
+
+Rows compare one size with the largest: `ratio` is how many times longer the largest takes. The fitted exponents of
+time against each size are kept beside them.
+"""
+
+import math
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from statewise.adam import Adam
+from statewise.bench.timing import Row, best_times
+from statewise.errors import WrongAnswerError
+from statewise.tracker import StateTracker
+
+BASE = {"T": 64, "B": 64, "H": 64, "V": 5}
+SIZES = {"T": (64, 256, 1024, 4096), "B": (16, 64, 256, 1024), "H": (32, 64, 128, 256), "V": (2, 5, 10, 25, 50)}
+# the exponent that we aim to stay below; None informs
+BOUNDS = {"T": 1.05, "B": 1.05, "H": None, "V": None}
+LONG, LIMIT_BYTES = 10_000, 2_000_000_000
+_MEMORY = "from statewise.bench.growth import peak_of_long_words; print(peak_of_long_words())"
+
+
+def measure() -> list[Row]:
+    """Times steps along each axis, and takes the peak memory of training on words of 10,000 symbols."""
+    rows = []
+    for name, seconds, exponent in curves():
+        sizes = SIZES[name]
+        case = f"full, {name} from {sizes[0]:,} to {sizes[-1]:,}, exponent {exponent:.2f}"
+        if (bound := BOUNDS[name]) is None:
+            rows.append(Row(case, f"{name} = {sizes[-1]:,} against {sizes[0]:,}", seconds[0], seconds[-1]))
+        else:
+            # what growth with the bound's exponent would take, over what was taken between the two largest sizes
+            allowed = seconds[0] * (sizes[-1] / sizes[0]) ** bound
+            rows.append(Row(case, f"growth with exponent {bound}", seconds[-1], allowed, 1.0))
+    done = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WrongAnswerError("training on words of 10,000 symbols failed; nothing was measured")
+    peak = int(done.stdout)
+    # in this row, seconds stand for gigabytes
+    case = f"peak memory of full, H 64, B 64, T {LONG:,}, in GB"
+    rows.append(Row(case, "2 GB", peak / 1e9, LIMIT_BYTES / 1e9, 1.0))
+    return rows
+
+
+def curves() -> list[tuple[str, list[float], float]]:
+    """Gives, for each axis, the time of a step at each size and the fitted exponent of time against size."""
+    found = []
+    for name, sizes in SIZES.items():
+        seconds = []
+        for size in sizes:
+            values = BASE | {name: size}
+            seconds.append(best_times({"step": _step(**values)}, repeats=5, least_s=0.02)["step"])
+        found.append((name, seconds, _exponent(sizes, seconds)))
+    return found
+
+
+def peak_of_long_words() -> int:
+    """Takes two training steps on words of 10,000 symbols, and gives the process's peak memory in bytes."""
+    torch.set_num_threads(1)
+    step = _step(T=LONG, B=64, H=64, V=5)
+    step()
+    step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _step(T: int, B: int, H: int, V: int) -> Any:
+    generator = torch.Generator().manual_seed(0)
+    model = StateTracker(V, V, H, "full", generator=generator)
+    tokens = torch.randint(0, V, (B, T), generator=generator)
+    answers = torch.randint(0, V, (B,), generator=generator)
+    lengths = torch.full((B,), T)
+    optimiser = Adam(model.parameters(), lr=1e-6)
+
+    def one() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(model.at_end(tokens, lengths), answers)
+        loss.backward()
+        optimiser.step()
+
+    return one
+
+
+def _exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Fits log seconds = exponent log size + constant, by least squares."""
+    xs, ys = [math.log(size) for size in sizes], [math.log(second) for second in seconds]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    above = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return above / sum((x - mean_x) ** 2 for x in xs)
