@@ -34,6 +34,22 @@ def test_batches_depend_on_seed_and_position_alone(task):
     assert np.array_equal(np.random.get_state()[1], before)
 
 
+def test_batches_of_a_block_are_those_of_their_positions():
+    """Early, late and growing batches, in any order, whatever was drawn before."""
+    lengths = Lengths(2, 10, growth=50, late=400, late_from=150, late_to=200)
+    task = Task(machine("modular_addition(3)"), lengths)
+    order = np.random.default_rng(0).permutation(260)
+    drawn = {int(p): task.batch(0, int(p), 16) for p in order}
+    for position in (0, 49, 63, 64, 149, 150, 151, 200, 259):
+        assert same(Task(task.machine, lengths).batch(0, position, 16), drawn[position])
+        shortest, longest = lengths.bounds(position)
+        assert drawn[position].lengths.max() <= longest
+        assert drawn[position].words.shape[1] == drawn[position].lengths.max()
+        assert drawn[position].lengths.min() >= (shortest if position < 150 else 2)
+    texts = {drawn[p].words.tobytes() for p in drawn}
+    assert len(texts) == 260
+
+
 @pytest.mark.parametrize("task", WORDS, ids=range(len(WORDS)))
 def test_answers_are_the_machines(task):
     batch = task.batch(0, 3, 32)

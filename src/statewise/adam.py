@@ -41,11 +41,11 @@ class Adam(Optimizer):
     def _move(self, parameter: Tensor, lr: float, decay: float) -> None:
         state = self.state[parameter]
         if not state:
-            state["step"] = torch.zeros(())
+            state["step"] = 0.0
             state["exp_avg"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
             state["exp_avg_sq"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
-        state["step"] += 1
-        count = state["step"].item()
+        # a plain number: a tensor would cost three operations a step
+        state["step"] = count = float(state["step"]) + 1
         assert parameter.grad is not None
         moments = (state["exp_avg"], state["exp_avg_sq"])
         move(parameter, parameter.grad, moments, count, [lr], [decay])

@@ -23,6 +23,10 @@ ERROR = "error"
 # draws without a new word before a set is called exhausted
 _PATIENCE = 200
 _MAX_LENGTH = 10_000_000
+# how many batches, and about how many symbols, are drawn at once
+_BLOCK_BATCHES, _BLOCK_SYMBOLS = 64, 200_000
+# blocks that are kept, for several runs that share a task
+_BLOCKS_KEPT = 32
 # the share of words of any magnitude among long ones
 _SHORTER = 0.25
 
@@ -66,6 +70,19 @@ class Lengths:
         if position < self.growth:
             return self.shortest, self.shortest + (self.longest - self.shortest) * position // self.growth
         return self.shortest, self.longest
+
+    def block(self, position: int, size: int) -> tuple[int, int]:
+        """Gives the positions, from the first to before the last, of the batches that are drawn with this one.
+
+        Early and late batches are never drawn together, and a block never has more symbols than fit into a cache,
+        unless one batch does.
+        """
+        late = self.late > self.longest and position >= self.late_from
+        begin, longest = (self.late_from, self.late) if late else (0, self.longest)
+        count = max(1, min(_BLOCK_BATCHES, _BLOCK_SYMBOLS // (size * longest)))
+        first = begin + (position - begin) // count * count
+        after = first + count
+        return first, min(after, self.late_from) if self.late > self.longest and not late else after
 
     def draw(self, generator: np.random.Generator, count: int, position: int = 0) -> Int[np.ndarray, " count"]:
         """Draws lengths for one batch."""
@@ -201,14 +218,29 @@ class Task:
     def batch(self, seed: int, position: int, size: int = 64) -> Batch:
         """Gives batch number `position` of the training words."""
         if self.samples is None:
-            generator = stream(seed, "train", position)
-            return self.draw(generator, self.lengths.draw(generator, size, position))
+            return self._from_block(seed, position, size)
         words, lengths = self._fixed(seed)
         first = position * size
         rows = np.array(
             [self._shuffled(seed, (first + i) // self.samples)[(first + i) % self.samples] for i in range(size)]
         )
         return self._asked(words[rows], lengths[rows])
+
+    def _from_block(self, seed: int, position: int, size: int) -> Batch:
+        """Takes one of several batches that are drawn at once, which costs little more than drawing one."""
+        first, after = self.lengths.block(position, size)
+        key = (seed, first, size)
+        if key not in self._blocks:
+            if len(self._blocks) >= _BLOCKS_KEPT:
+                del self._blocks[next(iter(self._blocks))]
+            generator = stream(seed, "train", first, size)
+            lengths = np.concatenate([self.lengths.draw(generator, size, p) for p in range(first, after)])
+            words = self._draw(generator, lengths)
+            self._blocks[key] = words, lengths, self._outputs(words)
+        rows = slice((position - first) * size, (position - first + 1) * size)
+        words, lengths, outputs = (part[rows] for part in self._blocks[key])
+        longest = int(lengths.max())
+        return _FORMATS[self.supervision](words[:, :longest], lengths, outputs[:, :longest], self.machine.symbols)
 
     def held_out(self, seed: int) -> Batch:
         """Gives the words set aside for validation."""
@@ -291,6 +323,10 @@ class Task:
             assert self.samples is not None
             self._orders[seed, epoch] = stream(seed, "epoch", epoch).permutation(self.samples)
         return self._orders[seed, epoch]
+
+    @cached_property
+    def _blocks(self) -> dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return {}
 
     @cached_property
     def _sets(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:

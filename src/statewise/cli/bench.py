@@ -19,6 +19,7 @@ BENCHMARKS = {
     "ensemble": "together:measure",
     "growth": "growth:measure",
     "inference": "inference:measure",
+    "profile": "profile:measure",
     "baselines": "baselines:measure",
     "sampling": "sampling:measure",
 }

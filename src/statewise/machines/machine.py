@@ -117,12 +117,18 @@ class Machine:
             start: the state to begin in; None is the machine's own.
         """
         words = self._checked(words)
-        visited = np.empty_like(words)
-        state = self._begin(words, start)
-        for t in range(words.shape[-1]):
-            state = self.delta[state, words[..., t]]
-            visited[..., t] = state
-        return visited
+        over_time = np.ascontiguousarray(np.moveaxis(words, -1, 0))
+        # a state is carried as the place of its row in the flat table: one sum and one look-up per symbol
+        place = np.asarray(self._begin(words, start) * self.symbols)
+        rows = np.empty_like(over_time)
+        for t in range(len(over_time)):
+            np.take(self._next_row, place + over_time[t], out=rows[t : t + 1].reshape(place.shape), mode="clip")
+            place = rows[t]
+        return np.ascontiguousarray(np.moveaxis(rows // self.symbols, 0, -1))
+
+    @cached_property
+    def _next_row(self) -> Int[np.ndarray, " entry"]:
+        return self.delta.ravel() * self.symbols
 
     def final(self, words: npt.ArrayLike, start: int | None = None) -> Int[np.ndarray, "*batch"]:
         """Gives the state that each word leads to; the empty word leads to the start."""
