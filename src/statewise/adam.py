@@ -1,24 +1,24 @@
 """Adam with decoupled weight decay, in one pass through memory."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import Optimizer
 
-from statewise.recurrence.native import call, choose
+from statewise.recurrence.native import call, choose, doubles
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8
 
 
 @final
-class Adam(Optimizer):
-    """AdamW (Loshchilov & Hutter, 2019) with torch's defaults and state; without decay it is Adam.
+class Adam:
+    """AdamW (Loshchilov & Hutter, 2019) with torch's defaults, groups and state; without decay it is Adam.
 
     The compiled kernel reads and writes each number once, where torch's loop over operations does so several times;
-    where it cannot be used, the same is computed in torch.
+    where it cannot be used, the same is computed in torch. It is no torch.optim.Optimizer: the hooks of one would take
+    longer than a step of a small model.
 
     Args:
         parameters: tensors, or groups with a `weight_decay` of their own.
@@ -27,23 +27,32 @@ class Adam(Optimizer):
     """
 
     def __init__(self, parameters: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.0) -> None:
-        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
+        given = list(parameters)
+        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        self.param_groups: list[dict[str, Any]] = [
+            {"lr": lr, "weight_decay": weight_decay, **group} for group in groups
+        ]
+        self.state: dict[Tensor, dict[str, Any]] = {}
+
+    def zero_grad(self) -> None:
+        """Lets go of all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def step(self) -> None:
         """Takes one step."""
-        assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._move(parameter, group["lr"], group["weight_decay"])
 
     def _move(self, parameter: Tensor, lr: float, decay: float) -> None:
+        if parameter not in self.state:
+            zeros = [torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2)]
+            self.state[parameter] = {"step": 0.0, "exp_avg": zeros[0], "exp_avg_sq": zeros[1]}
         state = self.state[parameter]
-        if not state:
-            state["step"] = 0.0
-            state["exp_avg"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
-            state["exp_avg_sq"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
         # a plain number: a tensor would cost three operations a step
         state["step"] = count = float(state["step"]) + 1
         assert parameter.grad is not None
@@ -77,7 +86,7 @@ def move(
     parts = (parameter, grad, first, second)
     if all(part.is_contiguous() for part in parts) and choose(None, parameter, grad) == "native":
         sizes = (len(rates), parameter.numel() // len(rates))
-        call("adam", parameter.dtype, *parts, *sizes, keep, moved, beta1, beta2, root, _EPS)
+        call("adam", parameter.dtype, *parts, *sizes, doubles(keep), doubles(moved), beta1, beta2, root, _EPS)
         return
     for member in range(len(rates)):
         if not math.isnan(rates[member]):

@@ -66,7 +66,7 @@ class Training:
         value = loss.item()
         if not math.isfinite(value):
             return value
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad()
         loss.backward()
         if self.optimisation.clip:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.optimisation.clip)

@@ -79,7 +79,7 @@ def _step(T: int, B: int, H: int, V: int) -> Any:
     optimiser = Adam(model.parameters(), lr=1e-6)
 
     def one() -> None:
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         loss = nn.functional.cross_entropy(model.at_end(tokens, lengths), answers)
         loss.backward()
         optimiser.step()

@@ -98,7 +98,7 @@ def step(model: Any, symbols: int) -> Callable[[], None]:
     optimiser = Adam([p for p in model.parameters() if p.requires_grad], lr=1e-6)
 
     def one() -> None:
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         nn.functional.cross_entropy(model.at_end(tokens, lengths), answers).backward()
         optimiser.step()
 

@@ -28,6 +28,18 @@ _SOURCE = Path(__file__).with_name("kernels.cpp")
 _FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 _NAMES = {torch.float32: "float", torch.float64: "double"}
 _COMPILE_SECONDS = 120
+_TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "d": ctypes.c_double}
+# what each kernel takes: pointers, whole numbers, numbers
+_SIGNATURES = {
+    "tokens_forward": "pppp" + "llllll",
+    "tokens_last": "pppp" + "lllll",
+    "tokens_backward": "pppppppp" + "llllll",
+    "planes_forward": "ppppp" + "lllll",
+    "planes_backward": "pppppppp" + "lllll",
+    "turns_forward": "ppp" + "lll",
+    "turns_backward": "pppppp" + "lll",
+    "adam": "pppp" + "ll" + "pp" + "dddd",
+}
 
 
 def choose(forced: str | None, *tensors: Tensor) -> Backend:
@@ -44,12 +56,30 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     return "torch"
 
 
-def call(name: str, dtype: torch.dtype, *arguments: Tensor | int | float | list[float] | None) -> None:
+def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
+    pointers = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            assert argument.is_contiguous()
+            argument = argument.data_ptr()
+        pointers.append(argument)
+    _function(name, dtype)(*pointers)
+
+
+def doubles(values: list[float]) -> Any:
+    """Makes an array for a kernel."""
+    return (ctypes.c_double * len(values))(*values)
+
+
+@cache
+def _function(name: str, dtype: torch.dtype) -> Any:
     loaded = library()
     assert loaded is not None
     function = getattr(loaded, f"{name}_{_NAMES[dtype]}")
-    function(*(_argument(argument) for argument in arguments))
+    function.restype = None
+    function.argtypes = [_TYPES[letter] for letter in _SIGNATURES[name]]
+    return function
 
 
 @cache
@@ -108,14 +138,3 @@ def _plain(tensor: Tensor) -> bool:
         and tensor.dtype in _NAMES
         and not is_functorch_wrapped_tensor(tensor)
     )
-
-
-def _argument(argument: Tensor | int | float | list[float] | None) -> Any:
-    if isinstance(argument, Tensor):
-        assert argument.is_contiguous()
-        return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, list):
-        return (ctypes.c_double * len(argument))(*argument)
-    if isinstance(argument, float):
-        return ctypes.c_double(argument)
-    return None if argument is None else ctypes.c_long(argument)
