@@ -1,32 +1,46 @@
-"""Writes the table of docs/recipes.md from results/recipes.jsonl."""
+"""Writes the table of docs/recipes.md from results/recipes.jsonl: a row per cell, with the scores of all its seeds."""
 
 import json
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
-COLUMNS = ["task", "model", "recipe", "seed", "steps", "score at 10", "at 500", "at 10,000"]
+COLUMNS = ["task", "model", "steps", "seeds", "at 500: all of 1.00?", "scores at 500", "scores at 10,000"]
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
 
 
 def table() -> str:
-    """Gives the table: a row per record, by cell and seed."""
-    rows = []
+    """Gives the table, cells in the order of their names, moduli and states in the order of their size."""
+    cells: dict[tuple[str, str, int], dict[int, dict[int, float]]] = {}
     for line in RECORDS.read_text().splitlines():
         record = json.loads(line)
         config = record["config"]
-        scores = " | ".join(f"{score['score']:.2f}" for score in record["scores"]) or "diverged | |"
-        cell = f"{config['task']} | {config['model']}, H = {config['hidden']} | {config['recipe']}"
-        rows.append((cell, config["seed"], f"| {cell} | {config['seed']} | {record['steps']:,} | {scores} |"))
-    order = list(dict.fromkeys(cell for cell, _, _ in rows))
-    rows.sort(key=lambda row: (order.index(row[0]), row[1]))
-    return "\n".join([HEADER, *(text for _, _, text in rows)])
+        task = re.sub(r"seed=\d+", "seed=s", config["task"])
+        cell = (task, f"{config['model']}, H = {config['hidden']}", record["steps"])
+        cells.setdefault(cell, {})[config["seed"]] = {score["length"]: score["score"] for score in record["scores"]}
+    return "\n".join([HEADER, *(_row(cell, cells[cell]) for cell in sorted(cells, key=_order))])
+
+
+def _row(cell: tuple[str, str, int], seeds: dict[int, dict[int, float]]) -> str:
+    by_length = {length: [scores.get(length) for _, scores in sorted(seeds.items())] for length in (500, 10_000)}
+    perfect = sum(score == 1 for score in by_length[500])
+    shown = [" ".join("-" if s is None else f"{s:.2f}" for s in by_length[length]) for length in (500, 10_000)]
+    task, model, steps = cell
+    names = ", ".join(str(seed) for seed in sorted(seeds))
+    return f"| {task} | {model} | {steps:,} | {names} | {perfect} of {len(seeds)} | {shown[0]} | {shown[1]} |"
+
+
+def _order(cell: tuple[str, str, int]) -> tuple[str, str, list[int], int]:
+    numbers = [int(number) for number in re.findall(r"\((\d+)", cell[0])]
+    kind = "map" if "kind=map" in cell[0] else ""
+    return cell[1].split(",")[0], re.sub(r"\d+", "", cell[0]) + kind, numbers, cell[2]
 
 
 def page(text: str) -> str:
     """Puts the table into the page, in place of the one before."""
     before, _, rest = text.partition("## What was seen\n")
-    after = rest[rest.index("\nEvery row is a record") :]
+    after = rest[rest.index("\nEvery number is of a record") :]
     return f"{before}## What was seen\n\n{table()}\n{after}"
 
 

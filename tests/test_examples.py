@@ -45,3 +45,11 @@ def test_recipes_page_shows_the_records():
 
     text = make_recipes.PAGE.read_text()
     assert make_recipes.page(text) == text
+
+
+def test_the_page_of_performance_holds_the_records(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import make_performance
+
+    text = make_performance.PAGE.read_text()
+    assert make_performance.page(text) == text

@@ -17,8 +17,8 @@ class Adam:
     """AdamW (Loshchilov & Hutter, 2019) with torch's defaults, groups and state; without decay it is Adam.
 
     The compiled kernel reads and writes each number once, where torch's loop over operations does so several times;
-    where it cannot be used, the same is computed in torch. It is no torch.optim.Optimizer: the hooks of one would take
-    longer than a step of a small model.
+    where it cannot be used, the same is computed in torch. It is no torch.optim.Optimizer: calling one costs a good
+    part of the step of a small model.
 
     Args:
         parameters: tensors, or groups with a `weight_decay` of their own.

@@ -1,7 +1,7 @@
 """How do time and memory of a training step grow with length, batch, width and alphabet?
 
-Rows compare one size with the largest: `ratio` is how many times longer the largest takes. The fitted exponents of
-time against each size are kept beside them.
+A row for each size has its time beside that of the smallest; a row for each axis has the fitted exponent, and, for
+length and batch, what the largest size would take if time grew with the exponent that we aim for.
 """
 
 import math
@@ -32,13 +32,12 @@ def measure() -> list[Row]:
     rows = []
     for name, seconds, exponent in curves():
         sizes = SIZES[name]
+        for size, second in zip(sizes, seconds, strict=True):
+            rows.append(Row(f"full, {name} {size}", f"{name} {sizes[0]}", second, seconds[0]))
         case = f"full, {name} from {sizes[0]:,} to {sizes[-1]:,}, exponent {exponent:.2f}"
-        if (bound := BOUNDS[name]) is None:
-            rows.append(Row(case, f"{name} = {sizes[-1]:,} against {sizes[0]:,}", seconds[0], seconds[-1]))
-        else:
-            # what growth with the bound's exponent would take, over what was taken between the two largest sizes
-            allowed = seconds[0] * (sizes[-1] / sizes[0]) ** bound
-            rows.append(Row(case, f"growth with exponent {bound}", seconds[-1], allowed, 1.0))
+        bound = BOUNDS[name]
+        allowed = seconds[0] * (sizes[-1] / sizes[0]) ** (bound or 2.0)
+        rows.append(Row(case, f"growth with exponent {bound or 2.0}", seconds[-1], allowed, bound and 1.0))
     done = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=False)
     if done.returncode:
         raise WrongAnswerError("training on words of 10,000 symbols failed; nothing was measured")

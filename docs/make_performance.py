@@ -1,0 +1,87 @@
+"""Writes the table and the figure of docs/performance.md from the records in results/bench."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE, RECORDS, FIGURE = ROOT / "docs" / "performance.md", ROOT / "results" / "bench", ROOT / "docs" / "growth.svg"
+NAMES = [
+    "step-full",
+    "step-table",
+    "limit",
+    "long-sequence",
+    "one-stream",
+    "ensemble",
+    "inference",
+    "growth",
+    "profile",
+    "sampling",
+    "baselines",
+]
+HEADER = "| benchmark | work | rival | ours | rival's | ratio | aim |\n| --- | --- | --- | --- | --- | --- | --- |"
+
+
+def record(name: str) -> dict[str, Any]:
+    """Reads the record of a benchmark."""
+    return json.loads((RECORDS / f"{name}.json").read_text())
+
+
+def table() -> str:
+    """Gives a row for each comparison; the single sizes of growth are in the figure."""
+    lines = [HEADER]
+    for name in NAMES:
+        for row in record(name)["rows"]:
+            if name == "growth" and "exponent" not in row["case"] and "memory" not in row["case"]:
+                continue
+            unit = _gigabytes if "memory" in row["case"] else _milliseconds
+            aim = "" if row["target"] is None else f"{row['target']:.3g}"
+            times = f"{unit(row['ours_s'])} | {unit(row['rival_s'])}"
+            lines.append(f"| `{name}` | {row['case']} | {row['rival']} | {times} | {row['ratio']:.2f} | {aim} |")
+    return "\n".join(lines)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _gigabytes(amount: float) -> str:
+    return f"{amount:.2f} GB"
+
+
+def page(text: str) -> str:
+    """Puts the table into the page, in place of the one before."""
+    before, _, rest = text.partition("## What was measured\n")
+    after = rest[rest.index("\nEvery row is of a record") :]
+    return f"{before}## What was measured\n\n{table()}\n{after}"
+
+
+def draw() -> None:
+    """Draws time against each size on logarithmic axes, with the fitted exponents."""
+    from statewise.report.figure import figure_of
+
+    points: dict[str, list[tuple[int, float]]] = {}
+    exponents = {}
+    for row in record("growth")["rows"]:
+        if found := re.fullmatch(r"full, (\w) (\d+)", row["case"]):
+            points.setdefault(found[1], []).append((int(found[2]), row["ours_s"] * 1e3))
+        elif found := re.search(r"full, (\w) from .* exponent ([\d.]+)", row["case"]):
+            exponents[found[1]] = found[2]
+    names = {"T": "length T", "B": "batch B", "H": "width H", "V": "alphabet V"}
+    styles = {"T": ("#0b6e99", "o"), "B": ("#d55e00", "s"), "H": ("#009e73", "^"), "V": ("#8a5a9e", "D")}
+    with figure_of(FIGURE) as axes:
+        for name, curve in points.items():
+            colour, marker = styles[name]
+            label = f"{names[name]}, exponent {exponents[name]}"
+            axes.plot(*zip(*curve, strict=True), marker=marker, color=colour, label=label)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel("size; the others are T 64, B 64, H 64, V 5")
+        axes.set_ylabel("milliseconds a step")
+        axes.legend(frameon=False)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))
+    draw()
