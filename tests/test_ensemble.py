@@ -45,8 +45,11 @@ def test_members_are_what_they_are_alone(tmp_path, model, changes):
         assert kept == record
 
 
-def test_steps_agree_to_rounding():
-    given = [options(seed=seed, lr=0.01) for seed in range(3)]
+@pytest.mark.parametrize("readout", ["plain", "normalised"])
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_steps_agree_to_rounding(monkeypatch, readout, backend):
+    monkeypatch.setenv("STATEWISE_BACKEND", backend)
+    given = [options(seed=seed, lr=0.01, readout=readout) for seed in range(3)]
     together, alone = [build_training(g) for g in given], [build_training(g) for g in given]
     for training in together + alone:
         training.model.double()

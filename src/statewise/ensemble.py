@@ -16,12 +16,14 @@ from torch.func import functional_call, vmap
 from statewise.adam import move
 from statewise.errors import RunError
 from statewise.recurrence.direction import read_direction
+from statewise.recurrence.native import choose
 from statewise.recurrence.tokens import end_by_table, token_table
+from statewise.recurrence.whole_step import Weights, losses_and_gradients
 from statewise.run import Look, Story, begin, finish, look
 from statewise.task import Batch
 from statewise.tracker import StateTracker
 from statewise.train import Training
-from statewise.transitions import CP, LinearTransition
+from statewise.transitions import CP, Full, LinearTransition
 
 
 def run_together(stories: Sequence[Story], show: Callable[[int, Look, int], None]) -> list[dict[str, Any]]:
@@ -116,15 +118,13 @@ class _Together:
             for name in self.trained
         }
         self.table = _Table(first)
+        one_hot_full = isinstance(first.transition, Full) and first.embeddings is None
+        self.whole = one_hot_full and choose(first.backend, *self.weights.values()) == "native"
 
     def step(self) -> list[float]:
         """Takes one step with every member that has not diverged; gives all losses."""
         batches = [t.task.batch(t.seed, t.step, t.optimisation.batch) for t in self.trainings]
-        losses = self._losses(batches)
-        values = losses.tolist()
-        for weight in self.weights.values():
-            weight.grad = None
-        losses.sum().backward()
+        values = self._through_kernel(batches) if self.whole else self._through_autograd(batches)
         for training, value in zip(self.trainings, values, strict=True):
             training.diverged = training.diverged or not math.isfinite(value)
         self._clip()
@@ -167,26 +167,36 @@ class _Together:
                     state = {"step": torch.tensor(float(training.step)), "exp_avg": first, "exp_avg_sq": second}
                     training.optimiser.state[parameters[name]] = state
 
-    def _losses(self, batches: list[Batch]) -> Tensor:
-        members, size = len(batches), len(batches[0].lengths)
-        longest = max(batch.words.shape[1] for batch in batches)
-        tokens = torch.zeros(members, size, longest, dtype=torch.int64)
-        for member, batch in enumerate(batches):
-            tokens[member, :, : batch.words.shape[1]] = torch.from_numpy(batch.words)
-        tokens += (torch.arange(members) * self.symbols).view(-1, 1, 1)
-        lengths = torch.cat([torch.from_numpy(batch.lengths) for batch in batches])
-        answers = torch.cat([torch.from_numpy(batch.finals) for batch in batches])
+    def _through_kernel(self, batches: list[Batch]) -> list[float]:
+        """Computes losses and gradients in one call, member after member."""
+        names = ("transition.matrices", "initial_state", "readout")
+        weights = Weights(*(self.weights[name].detach() for name in names))
+        direction = self.template.readout_kind == "normalised"
+        losses, gradients = losses_and_gradients(weights, *_stack(batches), direction)
+        for name, gradient in zip(names, (gradients.matrices, gradients.initial, gradients.readout), strict=True):
+            self.weights[name].grad = gradient
+        return losses.tolist()
+
+    def _through_autograd(self, batches: list[Batch]) -> list[float]:
+        """Computes losses and gradients of any level, all members at once."""
+        tokens, lengths, answers = _stack(batches)
+        members, size = lengths.shape
+        tokens = tokens + (torch.arange(members) * self.symbols).view(-1, 1, 1)
         part = {f"model.{name}": w for name, w in self.weights.items() if name.startswith(("transition", "embeddings"))}
         table = vmap(lambda weights: functional_call(self.table, weights, ()))(part).flatten(0, 1)
         h0 = self.weights["initial_state"].unsqueeze(1).expand(-1, size, -1).flatten(0, 1)
         normalised = self.template.readout_kind == "normalised"
         level, backend = self.template.transition, self.template.backend
-        h = end_by_table(level, table, tokens.flatten(0, 1), lengths, h0, normalised, backend, members)
+        h = end_by_table(level, table, tokens.flatten(0, 1), lengths.flatten(), h0, normalised, backend, members)
         h = h.unflatten(0, (members, size))
         readout = self.weights["readout"]
         logits = read_direction(h, readout) if normalised else h @ readout.mT
-        each = nn.functional.cross_entropy(logits.flatten(0, 1), answers, reduction="none")
-        return each.view(members, size).mean(dim=1)
+        each = nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none")
+        losses = each.view(members, size).mean(dim=1)
+        for weight in self.weights.values():
+            weight.grad = None
+        losses.sum().backward()
+        return losses.tolist()
 
     def _stack_moments(self, named: list[dict[str, nn.Parameter]], name: str, key: str) -> Tensor:
         """Takes up a moment of each member; it is 0 before the first step."""
@@ -198,6 +208,17 @@ class _Together:
     def _decay(training: Training, name: str) -> float:
         how = training.optimisation
         return how.weight_decay + (how.readout_decay if name.startswith("readout") else 0.0)
+
+
+def _stack(batches: list[Batch]) -> tuple[Tensor, Tensor, Tensor]:
+    """Puts words, lengths and answers of all members side by side, words padded with 0."""
+    longest = max(batch.words.shape[1] for batch in batches)
+    tokens = torch.zeros(len(batches), len(batches[0].lengths), longest, dtype=torch.int64)
+    for member, batch in enumerate(batches):
+        tokens[member, :, : batch.words.shape[1]] = torch.from_numpy(batch.words)
+    lengths = torch.stack([torch.from_numpy(batch.lengths) for batch in batches])
+    answers = torch.stack([torch.from_numpy(batch.finals) for batch in batches])
+    return tokens, lengths, answers
 
 
 class _Table(nn.Module):

@@ -111,7 +111,7 @@ class StateTracker(nn.Module):
 
     def tokens_at_once(self) -> int:
         """Gives how many tokens, words times symbols, a chunk of evaluation may have."""
-        return 65_536
+        return 1 << 19
 
     def words_at_once(self, length: int) -> int:
         """Gives how many words of a length fit into memory together; states do not grow with it."""

@@ -39,7 +39,8 @@ class _GroupedProducts(torch.autograd.Function):
         ctx.how = how
         if lengths is None:
             return states[:, 1:].transpose(1, 2).reshape(len(tokens), time, h0.shape[1])
-        return states.transpose(1, 2).flatten(0, 1)[torch.arange(len(tokens)), lengths]
+        row = torch.arange(len(tokens))
+        return states[row // batch, lengths, row % batch]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -31,16 +31,16 @@ template <class T> struct Simd {
 
 template <class T> inline long panels(long columns) { return (columns + Simd<T>::width - 1) / Simd<T>::width; }
 
-// outs[r][0..live) (+)= sum_k rows[r][k] * panel[k][0..width)
-template <class T, int R>
-void tile(const T* const* rows, const T* panel, T* const* outs, long depth, long live, bool add) {
+// outs[r][0..live) (+)= sum_k value(r, k) * panel[k][0..width)
+template <class T, int R, class Value>
+inline void tile_of(Value of, const T* panel, T* const* outs, long depth, long live, bool add) {
     using S = Simd<T>;
     typename S::vec low[R], high[R];
     for (int r = 0; r < R; ++r) low[r] = high[r] = typename S::vec{};
     for (long k = 0; k < depth; ++k) {
         const typename S::vec first = S::load(panel + k * S::width), second = S::load(panel + k * S::width + S::lanes);
         for (int r = 0; r < R; ++r) {
-            const T value = rows[r][k];
+            const T value = of(r, k);
             low[r] += value * first;
             high[r] += value * second;
         }
@@ -58,6 +58,24 @@ void tile(const T* const* rows, const T* panel, T* const* outs, long depth, long
     }
 }
 
+template <class T, class Value>
+void tile(int rows, Value of, const T* panel, T* const* outs, long depth, long live, bool add) {
+    switch (rows) {
+        case 1: return tile_of<T, 1>(of, panel, outs, depth, live, add);
+        case 2: return tile_of<T, 2>(of, panel, outs, depth, live, add);
+        case 3: return tile_of<T, 3>(of, panel, outs, depth, live, add);
+        case 4: return tile_of<T, 4>(of, panel, outs, depth, live, add);
+        case 5: return tile_of<T, 5>(of, panel, outs, depth, live, add);
+        default: return tile_of<T, 6>(of, panel, outs, depth, live, add);
+    }
+}
+
+// the size of the next of several tiles of about the same size: a tile of one row would wait for each of its sums
+inline int next_tile(long left) {
+    const long tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
+    return static_cast<int>((left + tiles - 1) / tiles);
+}
+
 // outs[r][:] (+)= rows[r][:] @ M for a matrix M of `depth` rows that is packed in panels of columns
 template <class T>
 void multiply_packed(const T* const* rows, T* const* outs, long count, const T* packed, long depth, long columns, bool add) {
@@ -65,18 +83,13 @@ void multiply_packed(const T* const* rows, T* const* outs, long count, const T* 
     for (long p = 0; p < panels<T>(columns); ++p) {
         const T* panel = packed + p * depth * width;
         const long live = std::min<long>(width, columns - p * width);
-        for (long r = 0; r < count; r += TILE_ROWS) {
+        for (long r = 0; r < count;) {
             T* at[TILE_ROWS];
-            const int some = static_cast<int>(std::min<long>(TILE_ROWS, count - r));
+            const int some = next_tile(count - r);
             for (int i = 0; i < some; ++i) at[i] = outs[r + i] + p * width;
-            switch (some) {
-                case 1: tile<T, 1>(rows + r, panel, at, depth, live, add); break;
-                case 2: tile<T, 2>(rows + r, panel, at, depth, live, add); break;
-                case 3: tile<T, 3>(rows + r, panel, at, depth, live, add); break;
-                case 4: tile<T, 4>(rows + r, panel, at, depth, live, add); break;
-                case 5: tile<T, 5>(rows + r, panel, at, depth, live, add); break;
-                default: tile<T, 6>(rows + r, panel, at, depth, live, add);
-            }
+            const T* const* from = rows + r;
+            tile<T>(some, [from](int i, long k) { return from[i][k]; }, panel, at, depth, live, add);
+            r += some;
         }
     }
 }
@@ -205,6 +218,35 @@ template <class T> struct Table {
     }
 };
 
+// Moves rows through their tokens from one time to another, in no common step: a row waits for no other. The matrix that
+// most rows wait for comes next, so that each is read for as many rows as possible; this is for few rows per token.
+// `from(t, r)` and `to(t, r)` are where a row is read and written, `after(t, r)` is called once that is done.
+template <class T, class From, class To, class After>
+void move_freely(const Table<T>& table, const int64_t* tokens, long B, long begin, long end, bool backwards, From from,
+                 To to, After after) {
+    std::vector<std::vector<long>> waiting(table.V);
+    std::vector<long> time(B, backwards ? end - 1 : begin), taken;
+    std::vector<const T*> rows;
+    std::vector<T*> outs;
+    for (long r = 0; r < B && begin < end; ++r) waiting[tokens[time[r] * B + r]].push_back(r);
+    for (long left = begin < end ? B * (end - begin) : 0; left > 0;) {
+        long v = 0;
+        for (long u = 1; u < table.V; ++u)
+            if (waiting[u].size() > waiting[v].size()) v = u;
+        taken.clear();
+        taken.swap(waiting[v]);
+        rows.clear(), outs.clear();
+        for (long r : taken) rows.push_back(from(time[r], r)), outs.push_back(to(time[r], r));
+        table.multiply(v, rows.data(), outs.data(), static_cast<long>(taken.size()));
+        left -= static_cast<long>(taken.size());
+        for (long r : taken) {
+            after(time[r], r);
+            time[r] += backwards ? -1 : 1;
+            if (time[r] >= begin && time[r] < end) waiting[tokens[time[r] * B + r]].push_back(r);
+        }
+    }
+}
+
 inline bool pays(long V, long B, long T) { return B >= 2 * V && T >= 4; }
 
 template <class T> T largest(const T* row, long H) {
@@ -232,17 +274,20 @@ template <class T>
 void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
                     long every) {
     const Table<T> table(matrices, V, H, false, pays(V, B, time));
+    auto to = [&](long t, long r) { return states + ((t + 1) * B + r) * H; };
+    auto rescale = [&](long t, long r) {
+        if (!every || (t + 1) % every) return;
+        const T scale = scales[t * B + r] = 1 / largest(to(t, r), H);
+        for (long i = 0; i < H; ++i) to(t, r)[i] *= scale;
+    };
+    if (!table.packs)
+        return move_freely(table, tokens, B, 0, time, false, [&](long t, long r) { return to(t - 1, r); }, to, rescale);
     Groups groups(V, B);
     std::vector<const T*> rows(B);
     std::vector<T*> outs(B);
     for (long t = 0; t < time; ++t) {
-        T* to = states + (t + 1) * B * H;
-        step_by_token(table, groups, tokens + t * B, B, states + t * B * H, to, rows, outs);
-        if (every && (t + 1) % every == 0)
-            for (long r = 0; r < B; ++r) {
-                const T scale = scales[t * B + r] = 1 / largest(to + r * H, H);
-                for (long i = 0; i < H; ++i) to[r * H + i] *= scale;
-            }
+        step_by_token(table, groups, tokens + t * B, B, to(t - 1, 0), to(t, 0), rows, outs);
+        for (long r = 0; r < B; ++r) rescale(t, r);
     }
 }
 
@@ -279,20 +324,28 @@ void add_outer_products(const int64_t* tokens, const T* g, const T* h, T* gradie
     for (long v = 0; v < V; ++v) begin[v + 1] += begin[v];
     std::vector<long> next(begin.begin(), begin.end() - 1);
     for (long e = 0; e < count; ++e) order[next[tokens[e]]++] = e;
-    std::vector<T> left(H * DEPTH), right(panels<T>(H) * Simd<T>::width * DEPTH);
-    std::vector<const T*> rows(H), sources(DEPTH);
-    std::vector<T*> outs(H);
+    constexpr int width = Simd<T>::width;
+    std::vector<T> right(panels<T>(H) * width * DEPTH);
+    std::vector<const T*> left(DEPTH), sources(DEPTH);
     for (long v = 0; v < V; ++v)
         for (long first = begin[v]; first < begin[v + 1]; first += DEPTH) {
             const long depth = std::min(DEPTH, begin[v + 1] - first);
-            for (long k = 0; k < depth; ++k) {
-                const T* row = g + order[first + k] * H;
-                for (long i = 0; i < H; ++i) left[i * depth + k] = row[i];
-                sources[k] = h + order[first + k] * H;
-            }
+            for (long k = 0; k < depth; ++k) left[k] = g + order[first + k] * H, sources[k] = h + order[first + k] * H;
             pack_rows(sources.data(), depth, H, right.data());
-            for (long i = 0; i < H; ++i) rows[i] = left.data() + i * depth, outs[i] = gradient + (v * H + i) * H;
-            multiply_packed(rows.data(), outs.data(), H, right.data(), depth, H, written[v] != 0);
+            // few rows of the result at a time: it is written from left to right, and what is multiplied stays near
+            const bool add = written[v] != 0;
+            for (long i = 0; i < H;) {
+                const int some = next_tile(H - i);
+                const T* const* from = left.data();
+                for (long p = 0; p < panels<T>(H); ++p) {
+                    const T* panel = right.data() + p * depth * width;
+                    const long live = std::min<long>(width, H - p * width);
+                    T* outs[TILE_ROWS];
+                    for (int r = 0; r < some; ++r) outs[r] = gradient + (v * H + i + r) * H + p * width;
+                    tile<T>(some, [from, i](int r, long k) { return from[k][i + r]; }, panel, outs, depth, live, add);
+                }
+                i += some;
+            }
             written[v] = 1;
         }
 }
@@ -317,24 +370,103 @@ void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, 
     std::vector<char> written(V);
     for (long end = time; end > 0; end -= stretch) {
         const long begin = std::max(0L, end - stretch);
-        for (long t = end - 1; t >= begin; --t) {
-            T* here = arriving.data() + (t - begin) * B * H;
-            std::memcpy(here, running.data(), sizeof(T) * B * H);
-            for (long r = 0; r < B; ++r) {
-                if (lengths && lengths[r] - 1 != t) continue;
+        // completes the gradient that reaches a row's state at a time, and gives it
+        auto gather = [&](long t, long r) {
+            T* here = arriving.data() + ((t - begin) * B + r) * H;
+            std::memcpy(here, running.data() + r * H, sizeof(T) * H);
+            if (!lengths || lengths[r] - 1 == t) {
                 const T* source = grad + (lengths ? r : t * B + r) * H;
-                for (long i = 0; i < H; ++i) here[r * H + i] += source[i];
+                for (long i = 0; i < H; ++i) here[i] += source[i];
             }
             if (every && (t + 1) % every == 0)
-                for (long r = 0; r < B; ++r)
-                    for (long i = 0; i < H; ++i) here[r * H + i] *= scales[t * B + r];
-            step_by_token(table, groups, tokens + t * B, B, here, t ? running.data() : first, rows, outs);
-        }
+                for (long i = 0; i < H; ++i) here[i] *= scales[t * B + r];
+            return here;
+        };
+        auto to = [&](long t, long r) { return (t ? running.data() : first) + r * H; };
+        if (!table.packs)
+            move_freely(table, tokens, B, begin, end, true, gather, to, [](long, long) {});
+        else
+            for (long t = end - 1; t >= begin; --t) {
+                for (long r = 0; r < B; ++r) gather(t, r);
+                const T* here = arriving.data() + (t - begin) * B * H;
+                step_by_token(table, groups, tokens + t * B, B, here, to(t, 0), rows, outs);
+            }
         add_outer_products(tokens + begin * B, arriving.data(), states + begin * B * H, gradient, written, V, H,
                            (end - begin) * B);
     }
     for (long v = 0; v < V; ++v)
         if (!written[v]) std::memset(gradient + v * H * H, 0, sizeof(T) * H * H);
+}
+
+// The mean cross-entropy of logits U h, or U h / |h|, and its gradients: `to_state` for each row, `to_readout` in all.
+template <class T>
+T read_out(const T* const* states, const T* readout, const int64_t* answers, T* to_state, T* to_readout, long B, long H,
+           long C, bool direction) {
+    std::vector<T> unit(H), logits(C);
+    std::memset(to_readout, 0, sizeof(T) * C * H);
+    T total = 0;
+    for (long r = 0; r < B; ++r) {
+        T norm = 1;
+        if (direction) {
+            // the largest entry first: the square of a large or small one would not be there
+            const T most = largest(states[r], H);
+            T power = 0;
+            for (long i = 0; i < H; ++i) unit[i] = states[r][i] / most, power += unit[i] * unit[i];
+            const T length = power > 0 ? std::sqrt(power) : T(1);
+            for (long i = 0; i < H; ++i) unit[i] /= length;
+            norm = length * most;
+        } else {
+            std::memcpy(unit.data(), states[r], sizeof(T) * H);
+        }
+        T top = -INFINITY, sum = 0;
+        for (long c = 0; c < C; ++c) {
+            T dot = 0;
+            for (long i = 0; i < H; ++i) dot += readout[c * H + i] * unit[i];
+            logits[c] = dot;
+            top = std::max(top, dot);
+        }
+        for (long c = 0; c < C; ++c) sum += std::exp(logits[c] - top);
+        total += std::log(sum) + top - logits[answers[r]];
+        T* __restrict__ to = to_state + r * H;
+        std::memset(to, 0, sizeof(T) * H);
+        for (long c = 0; c < C; ++c) {
+            const T g = (std::exp(logits[c] - top) / sum - (c == answers[r])) / B;
+            const T* row = readout + c * H;
+            T* __restrict__ into = to_readout + c * H;
+            for (long i = 0; i < H; ++i) to[i] += g * row[i], into[i] += g * unit[i];
+        }
+        if (direction) {
+            T along = 0;
+            for (long i = 0; i < H; ++i) along += to[i] * unit[i];
+            for (long i = 0; i < H; ++i) to[i] = (to[i] - along * unit[i]) / norm;
+        }
+    }
+    return total / B;
+}
+
+// Loss and gradients of a whole training step of a table of matrices: read words from a first state to their ends, read
+// the ends out, and go back. Buffers are used again for the next member, while they are in the cache.
+template <class T>
+void tokens_train(const T* matrices, const T* initial, const T* readout, const int64_t* tokens, const int64_t* lengths,
+                  const int64_t* answers, T* losses, T* to_matrices, T* to_initial, T* to_readout, long M, long V, long H,
+                  long C, long B, long time, long every, long direction) {
+    std::vector<T> states((time + 1) * B * H), scales(time * B), to_state(B * H), first(B * H);
+    std::vector<const T*> ends(B);
+    for (long m = 0; m < M; ++m) {
+        const T *table = matrices + m * V * H * H, *start = initial + m * H;
+        const int64_t *words = tokens + m * time * B, *length = lengths + m * B;
+        for (long r = 0; r < B; ++r) std::memcpy(states.data() + r * H, start, sizeof(T) * H);
+        tokens_forward(table, words, states.data(), scales.data(), V, H, B, time, every);
+        for (long r = 0; r < B; ++r) ends[r] = states.data() + (length[r] * B + r) * H;
+        losses[m] = read_out(ends.data(), readout + m * C * H, answers + m * B, to_state.data(), to_readout + m * C * H,
+                             B, H, C, direction != 0);
+        tokens_backward(table, words, states.data(), scales.data(), to_state.data(), length, first.data(),
+                        to_matrices + m * V * H * H, V, H, B, time, every);
+        T* __restrict__ into = to_initial + m * H;
+        std::memset(into, 0, sizeof(T) * H);
+        for (long r = 0; r < B; ++r)
+            for (long i = 0; i < H; ++i) into[i] += first[r * H + i];
+    }
 }
 
 // Diagonals and small blocks, for all blocks n at once: coefficients [b][b][N] and states [b][N], so that the innermost
@@ -533,6 +665,11 @@ void adam(T* __restrict__ p, const T* __restrict__ g, T* __restrict__ m, T* __re
             tokens_backward<T>(m + i * V * H * H, k + i * t * B, s + i * (t + 1) * B * H, c + (e ? i * t * B : 0),  \
                                a + i * (l ? 1 : t) * B * H, l ? l + i * B : l, f + i * B * H, g + i * V * H * H, V, \
                                H, B, t, e);                                                                         \
+    }                                                                                                               \
+    extern "C" void tokens_train_##NAME(const T* m, const T* h, const T* u, const int64_t* k, const int64_t* l,     \
+                                        const int64_t* a, T* o, T* dm, T* dh, T* du, long M, long V, long H,        \
+                                        long C, long B, long t, long e, long n) {                                   \
+        tokens_train<T>(m, h, u, k, l, a, o, dm, dh, du, M, V, H, C, B, t, e, n);                                   \
     }                                                                                                               \
     extern "C" void planes_forward_##NAME(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t,     \
                                           long N, long b, long e) {                                                 \

@@ -34,6 +34,7 @@ _SIGNATURES = {
     "tokens_forward": "pppp" + "llllll",
     "tokens_last": "pppp" + "lllll",
     "tokens_backward": "pppppppp" + "llllll",
+    "tokens_train": "pppppppppp" + "llllllll",
     "planes_forward": "ppppp" + "lllll",
     "planes_backward": "pppppppp" + "lllll",
     "turns_forward": "ppp" + "lll",

@@ -21,7 +21,7 @@ from statewise.recurrence.turns import unroll_turns
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # steps between rescalings: float32 holds gains of up to 10,000 a step that long
-_EVERY = 8
+EVERY = 8
 # blocks up to this size go side by side; larger ones are matrices of their own
 _SMALL = 4
 
@@ -61,7 +61,7 @@ def unroll_directions(
     Every few steps the state is divided by its largest entry, taken as a constant, so that long words neither
     overflow nor underflow; the gradient of any function of directions is not changed by that.
     """
-    return _unroll(transition, token_table(transition, embeddings), tokens, h0, _EVERY, backend)
+    return _unroll(transition, token_table(transition, embeddings), tokens, h0, EVERY, backend)
 
 
 def end_directions(
@@ -110,7 +110,7 @@ def end_by_table(
         backend: "native" or "torch"; None takes what there is.
         members: how many networks the table and the rows are of.
     """
-    return _end(transition, table, tokens, lengths, h0, _EVERY if direction else 0, backend, members)
+    return _end(transition, table, tokens, lengths, h0, EVERY if direction else 0, backend, members)
 
 
 def last_of_tokens(
@@ -266,7 +266,7 @@ def _last(
 def _(
     transition: LinearTransition, table: Tensor, tokens: Words, h: Tensor, log_norm: Tensor, backend: str | None
 ) -> tuple[Tensor, Tensor]:
-    for piece in tokens.split(_EVERY, dim=1):
+    for piece in tokens.split(EVERY, dim=1):
         if piece.shape[1]:
             h, log_norm = rescale(_unroll(transition, table, piece, h, 0, backend)[:, -1], log_norm)
     return h, log_norm
@@ -278,7 +278,7 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     if torch.is_grad_enabled() or choose(backend, table, h) == "torch":
         return _last.dispatch(LinearTransition)(transition, table, tokens, h, log_norm, backend)
-    return rescale(*grouped_last(table, h, log_norm, tokens, _EVERY))
+    return rescale(*grouped_last(table, h, log_norm, tokens, EVERY))
 
 
 def token_table(transition: Transition, embeddings: Tensor | None) -> Any:
