@@ -33,6 +33,8 @@ class Adam:
             {"lr": lr, "weight_decay": weight_decay, **group} for group in groups
         ]
         self.state: dict[Tensor, dict[str, Any]] = {}
+        # what computes, found out once for each parameter, and again once its dtype has changed
+        self._backends: dict[Tensor, tuple[torch.dtype, str]] = {}
 
     def zero_grad(self) -> None:
         """Lets go of all gradients."""
@@ -57,7 +59,11 @@ class Adam:
         state["step"] = count = float(state["step"]) + 1
         assert parameter.grad is not None
         moments = (state["exp_avg"], state["exp_avg_sq"])
-        move(parameter, parameter.grad, moments, count, [lr], [decay])
+        dtype, backend = self._backends.get(parameter, (None, ""))
+        if dtype != parameter.dtype or not parameter.is_cpu:
+            backend = choose(None, parameter, parameter.grad)
+            self._backends[parameter] = (parameter.dtype, backend)
+        move(parameter, parameter.grad, moments, count, [lr], [decay], backend)
 
 
 def move(
@@ -67,6 +73,7 @@ def move(
     count: float,
     rates: list[float],
     decays: list[float],
+    backend: str | None = None,
 ) -> None:
     """Takes one step of one or more members, which lie one after the other in the first dimension.
 
@@ -77,6 +84,7 @@ def move(
         count: the number of this step, from 1.
         rates: the learning rate of each member; NaN leaves a member as it is.
         decays: the weight decay of each member.
+        backend: "native" or "torch"; None takes what there is.
     """
     beta1, beta2 = _BETAS
     first, second = moments
@@ -84,7 +92,8 @@ def move(
     moved = [rate / (1 - beta1**count) for rate in rates]
     root = math.sqrt(1 - beta2**count)
     parts = (parameter, grad, first, second)
-    if all(part.is_contiguous() for part in parts) and choose(None, parameter, grad) == "native":
+    backend = backend or choose(None, parameter, grad)
+    if backend == "native" and all(part.is_contiguous() for part in parts):
         sizes = (len(rates), parameter.numel() // len(rates))
         call("adam", parameter.dtype, *parts, *sizes, doubles(keep), doubles(moved), beta1, beta2, root, _EPS)
         return

@@ -253,9 +253,16 @@ class Task:
         """Gives test words of one length, answered at their end, drawn apart from all training words' stream."""
         if not 1 <= length <= _MAX_LENGTH:
             raise TaskError(f"the test length is {length}; expected 1 to {_MAX_LENGTH:,}; correct it")
+        key = (seed, length, count)
+        if key in self._tests:
+            return self._tests[key]
         lengths = np.full(count, length)
         words = self._draw(stream(seed, "test", length, count), lengths)
-        return _ask_at_end(words, lengths, self._outputs(words), self.machine.symbols)
+        batch = _ask_at_end(words, lengths, self._outputs(words), self.machine.symbols)
+        # looks during training ask for the same words again and again
+        if count * length <= _BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
+            self._tests[key] = batch
+        return batch
 
     def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
         """Draws words symbol by symbol, uniformly among those that may follow."""
@@ -326,6 +333,10 @@ class Task:
 
     @cached_property
     def _blocks(self) -> dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return {}
+
+    @cached_property
+    def _tests(self) -> dict[tuple[int, int, int], Batch]:
         return {}
 
     @cached_property
