@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.show import show
-from statewise.errors import MachineFileError, shorten
+from statewise.errors import MachineFileError, TooLargeError, shorten
 from statewise.files import write_whole
 from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
 from statewise.machines import machine as build
 from statewise.theory.classify import classify
+from statewise.theory.robustness import Robustness, robustness
 
 _ROWS, _COLUMNS = 12, 12
 
@@ -29,6 +30,7 @@ def machine(
     built = build(expression)
     algebra = analyse(built)
     level = classify(algebra)
+    judged = _judge(built)
     result: dict[str, Any] = {
         "name": built.name,
         "states": built.states,
@@ -45,6 +47,9 @@ def machine(
         "level": level.name,
         "level_reason": level.reason,
         "level_lowest": level.lowest,
+        "robust": None if judged is None else judged.robust,
+        "robust_reason": "too many states to judge" if judged is None else judged.reason,
+        "fragile_word": None if judged is None or judged.robust else list(built.decode(judged.loop)),
     }
     for key, path in (("svg", svg), ("out", out)):
         if path is not None:
@@ -75,11 +80,23 @@ def _lines(built: Machine, algebra: Algebra, result: dict[str, Any]) -> list[tup
         ("aperiodic", word(algebra.aperiodic)),
         ("synchronising", word(algebra.synchronising)),
         ("level", f"{result['level']}{bound} ({result['level_reason']})"),
+        ("robust", f"{word(result['robust'])}: {result['robust_reason']}{_witness(result['fragile_word'])}"),
     ]
     if built.states <= _ROWS and built.symbols <= _COLUMNS:
         lines += [("", ""), *_table(built)]
     lines += [(key, result[key]) for key in ("svg", "out") if key in result]
     return lines
+
+
+def _judge(built: Machine) -> Robustness | None:
+    try:
+        return robustness(built)
+    except TooLargeError:
+        return None
+
+
+def _witness(word: list[str] | None) -> str:
+    return f", along powers of {shorten(' '.join(word))}" if word else ""
 
 
 def _table(built: Machine) -> list[tuple[str, str]]:

@@ -1,0 +1,179 @@
+"""Which machines can be tracked robustly: by an open set of weights, or only by a set of measure zero?
+
+Take the pairs and triples of states, with an arrow from S to delta(S, a) wherever the size is kept; a set on a cycle is
+called recurrent. A machine is robust (plus-minus-definite) if there is no recurrent triple, and if from every recurrent
+pair {p, q} no word leads to equal outputs. Then, and only then, the weights that are right at all lengths have an
+interior: along powers of a word a generic linear map keeps one direction and its sign, so at most two states can be
+told apart for ever, and these two as v and -v, which give the largest and the smallest logits in turn.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+from statewise.errors import TooLargeError
+from statewise.machines import Machine, minimise
+
+MAX_SETS = 400_000
+_THREE = "three states are told apart for ever"
+
+States = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Whether a machine is robust, and if not, what shows it.
+
+    Args:
+        robust: whether weights that are right at all lengths have an interior.
+        reason: why, in words.
+        states: of a fragile machine, the two or three states of its minimal form that are never forgotten.
+        loop: a word that leads these states back to themselves, in some order.
+        merge: for two states, a word after which they give the same output; empty if they do so at once.
+    """
+
+    robust: bool
+    reason: str
+    states: States = ()
+    loop: tuple[int, ...] = ()
+    merge: tuple[int, ...] = ()
+
+
+def robustness(machine: Machine) -> Robustness:
+    """Decides whether a machine is robust, with a witness if it is not; O(n^3 K) time and memory."""
+    minimal = minimise(machine)
+    quick = _triple_of_one_symbol(minimal)
+    if quick is not None:
+        return Robustness(False, _THREE, *quick)
+    if minimal.states**3 // 6 > MAX_SETS:
+        most = round((6 * MAX_SETS) ** (1 / 3))
+        raise TooLargeError(f"the machine has {minimal.states:,} minimal states; at most {most} are judged")
+    triples = _recurrent(minimal, 3)
+    if triples:
+        shown, loop = min(((s, _loop(minimal, s)) for s in sorted(triples)[:50]), key=lambda found: len(found[1]))
+        return Robustness(False, _THREE, shown, loop)
+    pairs = _recurrent(minimal, 2)
+    for pair in sorted(pairs):
+        merge = _word_to_equal_outputs(minimal, pair)
+        if merge is not None:
+            reason = "two states are told apart for ever, yet some word gives them the same output"
+            return Robustness(False, reason, pair, _loop(minimal, pair), merge)
+    if pairs:
+        return Robustness(True, "at most two states are told apart for ever, and they always differ in output")
+    return Robustness(True, "every state is forgotten: the last few symbols decide")
+
+
+def _triple_of_one_symbol(machine: Machine) -> tuple[States, tuple[int, ...]] | None:
+    """Looks for three states that powers of one symbol lead back to themselves; most fragile machines have such."""
+    best: tuple[States, tuple[int, ...]] | None = None
+    for symbol in range(machine.symbols):
+        move = machine.delta[:, symbol].tolist()
+        cyclic = set(range(machine.states))
+        while (image := {move[q] for q in cyclic}) < cyclic:
+            cyclic = image
+        if len(cyclic) < 3:
+            continue
+        periods = {}
+        for q in cyclic:
+            periods[q], there = 1, move[q]
+            while there != q:
+                periods[q], there = periods[q] + 1, move[there]
+        chosen = tuple(sorted(sorted(cyclic, key=lambda q: (periods[q], q))[:3]))
+        loop = (symbol,) * math.lcm(*(periods[q] for q in chosen))
+        if best is None or len(loop) < len(best[1]):
+            best = chosen, loop
+    return best
+
+
+def _moves(machine: Machine, states: States) -> list[States]:
+    """Gives where each symbol leads a set of states."""
+    return [tuple(sorted({int(machine.delta[q, a]) for q in states})) for a in range(machine.symbols)]
+
+
+def _recurrent(machine: Machine, size: int) -> set[States]:
+    """Gives the sets of a size that lie on a cycle of sets of that size."""
+    sets = list(combinations(range(machine.states), size))
+    following = {s: {t for t in _moves(machine, s) if len(t) == size} for s in sets}
+    # sets without a way in or a way on are on no cycle; what is left when these are gone may still only lie between
+    # two cycles, so each set is asked whether it comes back to itself
+    shrinking = True
+    while shrinking:
+        entered = set().union(*following.values()) if following else set()
+        kept = {s: {t for t in on if t in following} for s, on in following.items() if s in entered}
+        kept = {s: on for s, on in kept.items() if on}
+        shrinking = len(kept) < len(following)
+        following = kept
+    return {s for component in _components(following) for s in component}
+
+
+def _components(following: dict[States, set[States]]) -> list[list[States]]:
+    """Gives the strongly connected components that hold a cycle (Tarjan, without recursion)."""
+    index: dict[States, int] = {}
+    low: dict[States, int] = {}
+    stack: list[States] = []
+    on_stack: set[States] = set()
+    found: list[list[States]] = []
+    for root in following:
+        if root in index:
+            continue
+        work = [(root, iter(following[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, others = work[-1]
+            for other in others:
+                if other not in following:
+                    continue
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on_stack.add(other)
+                    work.append((other, iter(following[other])))
+                    break
+                if other in on_stack:
+                    low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = []
+                    while not component or component[-1] != node:
+                        component.append(stack.pop())
+                        on_stack.discard(component[-1])
+                    if len(component) > 1 or node in following[node]:
+                        found.append(component)
+    return found
+
+
+def _loop(machine: Machine, states: States) -> tuple[int, ...]:
+    """Gives a shortest word that leads a recurrent set back to itself."""
+    word = _search(machine, states, lambda reached: reached == states, at_least=1)
+    assert word is not None
+    return word
+
+
+def _word_to_equal_outputs(machine: Machine, pair: States) -> tuple[int, ...] | None:
+    """Gives a shortest word after which two states have the same output, if there is one."""
+    return _search(machine, pair, lambda reached: len({int(machine.outputs[q]) for q in reached}) == 1)
+
+
+def _search(
+    machine: Machine, states: States, wanted: Callable[[States], bool], at_least: int = 0
+) -> tuple[int, ...] | None:
+    if not at_least and wanted(states):
+        return ()
+    seen = {states}
+    waiting: deque[tuple[States, tuple[int, ...]]] = deque([(states, ())])
+    while waiting:
+        here, word = waiting.popleft()
+        for symbol, there in enumerate(_moves(machine, here)):
+            if wanted(there):
+                return (*word, symbol)
+            if there not in seen:
+                seen.add(there)
+                waiting.append((there, (*word, symbol)))
+    return None
