@@ -104,6 +104,13 @@ def test_divergence_is_an_outcome(tmp_path):
     assert record["scores"] == []
 
 
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    given = options(lr=1e38, steps=1, every=1, late=0, growth_share=0.0)
+    record = run(build_training(given), build_plan(given), given, tmp_path / "run", quiet)
+    assert record["status"] == "diverged"
+    assert read_checkpoint(tmp_path / "run") is None
+
+
 def test_early_stop_on_score_and_on_loss(tmp_path):
     given = options(steps=400, lr=0.01, late=0)
     stopped = Plan(every=20, words=50, probe=(10,), stop_score=0.99, patience=2)
@@ -318,6 +325,12 @@ BAD_CALLS = [
     (["--task", "parity", "--model", "full", "--validation", "3"], "give samples too"),
     (["--task", "parity", "--model", "full", "--supervision", "chains"], "supervision"),
     (["--config", "none.toml"], "no such file"),
+    (["--config", "listed.toml"], "recipe"),
+    (["--config", "steep.toml"], "length_power"),
+    (["--task", "parity", "--model", "full", "--weight-decay", "nan"], "weight_decay"),
+    (["--task", "parity", "--model", "transformer", "--late", "5000"], "at most 1024"),
+    (["--task", "parity", "--model", "full", "--hidden", "1000000"], "hidden"),
+    (["--task", "parity", "--model", "full", "--steps", "1" + "0" * 400], "steps"),
     (["--config", "bad.toml"], "not TOML"),
     (["--config", "unknown.toml"], 'did you mean "hidden"'),
     (["--config", "wrong.toml"], "config key hidden"),
@@ -330,6 +343,8 @@ def test_bad_runs_get_one_line_and_code_2(tmp_path, arguments, message):
     (tmp_path / "looks.toml").write_text('task = "parity"\nmodel = "full"\nevery = 0')
     (tmp_path / "unknown.toml").write_text('task = "parity"\nmodel = "full"\nhiden = 3')
     (tmp_path / "wrong.toml").write_text('task = "parity"\nmodel = "full"\nhidden = "many"')
+    (tmp_path / "listed.toml").write_text('task = "parity"\nmodel = "full"\nrecipe = ["stated"]')
+    (tmp_path / "steep.toml").write_text('task = "parity"\nmodel = "block(2)"\nlength_power = 1e6')
     done = statewise("train", "--out", "run", *arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -348,6 +363,18 @@ def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
         done = statewise("eval", *arguments)
         assert done.returncode == 2
         assert message in done.stderr
+
+
+def test_a_file_in_the_way_and_a_damaged_record_are_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = statewise("train", "--task", "parity", "--model", "full", "--out", tmp_path / "file")
+    assert done.returncode == 2
+    assert "is a file" in done.stderr
+    given = options()
+    run(build_training(given), PLAN, given, tmp_path / "run", quiet)
+    (tmp_path / "run" / "record.json").write_text("{")
+    with pytest.raises(RunError, match="damaged"):
+        run(build_training(given), PLAN, given, tmp_path / "run", quiet)
 
 
 def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):

@@ -58,10 +58,12 @@ class Adam:
         # a plain number: a tensor would cost three operations a step
         state["step"] = count = float(state["step"]) + 1
         assert parameter.grad is not None
+        if state["exp_avg"].dtype != parameter.dtype:
+            state |= {key: state[key].to(parameter.dtype) for key in ("exp_avg", "exp_avg_sq")}
         moments = (state["exp_avg"], state["exp_avg_sq"])
         dtype, backend = self._backends.get(parameter, (None, ""))
         if dtype != parameter.dtype or not parameter.is_cpu:
-            backend = choose(None, parameter, parameter.grad)
+            backend = choose(None, parameter, parameter.grad, *moments)
             self._backends[parameter] = (parameter.dtype, backend)
         move(parameter, parameter.grad, moments, count, [lr], [decay], backend)
 
@@ -92,7 +94,7 @@ def move(
     moved = [rate / (1 - beta1**count) for rate in rates]
     root = math.sqrt(1 - beta2**count)
     parts = (parameter, grad, first, second)
-    backend = backend or choose(None, parameter, grad)
+    backend = backend or choose(None, *parts)
     if backend == "native" and all(part.is_contiguous() for part in parts):
         sizes = (len(rates), parameter.numel() // len(rates))
         call("adam", parameter.dtype, *parts, *sizes, doubles(keep), doubles(moved), beta1, beta2, root, _EPS)

@@ -32,6 +32,7 @@ def run_together(stories: Sequence[Story], show: Callable[[int, Look, int], None
     Each has its own directory, looks and early stop, and can be taken up alone or together. `show` is told which
     member a look is of.
     """
+    check_alike([story.training for story in stories], begun=False)
     records: list[dict[str, Any] | None] = [begin(story) for story in stories]
     while waiting := [index for index, record in enumerate(records) if record is None]:
         for index in waiting:
@@ -57,7 +58,7 @@ def advance_together(trainings: Sequence[Training], steps: int) -> None:
             break
         losses = together.step()
         for member in active:
-            if math.isfinite(losses[member]):
+            if math.isfinite(losses[member]) and not trainings[member].diverged:
                 totals[member] += losses[member]
                 done[member] += 1
     together.write_back()
@@ -65,8 +66,8 @@ def advance_together(trainings: Sequence[Training], steps: int) -> None:
         training.loss = total / count if count else math.nan
 
 
-def check_alike(trainings: Sequence[Training]) -> None:
-    """Refuses trainings that cannot share one tensor program, with the reason."""
+def check_alike(trainings: Sequence[Training], begun: bool = True) -> None:
+    """Refuses trainings that cannot share one tensor program, with the reason; those begun stand at one step too."""
     for training in trainings:
         model, task, how = training.model, training.task, training.optimisation
         if not isinstance(model, StateTracker) or not isinstance(model.transition, LinearTransition):
@@ -77,7 +78,10 @@ def check_alike(trainings: Sequence[Training]) -> None:
             raise RunError("an ensemble is asked at the end of words only; use supervision final")
         if how.average:
             raise RunError("an ensemble does not average weights over time; set average to 0")
-    shapes = {_shape(training) for training in trainings}
+        classes = len(model.readout)
+        if task.machine.classes > classes:
+            raise RunError(f"a task has {task.machine.classes} outputs and its model {classes}; build the model for it")
+    shapes = {(*_shape(training), training.step if begun else 0) for training in trainings}
     if len(shapes) > 1:
         raise RunError("members of an ensemble have one shape: model, sizes, batch, readout and step; they differ here")
 
@@ -86,7 +90,7 @@ def _shape(training: Training) -> tuple[Any, ...]:
     model = training.model
     assert isinstance(model, StateTracker)
     sizes = tuple((name, tuple(p.shape), p.requires_grad, p.dtype) for name, p in model.named_parameters())
-    return type(model.transition), sizes, model.readout_kind, training.optimisation.batch, training.step
+    return type(model.transition), sizes, model.readout_kind, training.optimisation.batch
 
 
 def _alike(indices: list[int], stories: Sequence[Story]) -> list[list[int]]:

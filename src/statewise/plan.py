@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from statewise.errors import RunError, shorten
+from statewise.task import MAX_LENGTH
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Optimisation:
         if self.steps < 1 or self.batch < 1 or self.warmup < 0:
             raise RunError(
                 f"steps, batch and warmup are {self.steps}, {self.batch}, {self.warmup}; expected 1, 1, 0 or more"
+            )
+        numbers = (self.weight_decay, self.readout_decay, self.clip, self.average, self.length_power)
+        if not all(map(math.isfinite, numbers)):
+            raise RunError(
+                f"decays, clip, average and length_power are {numbers}; expected finite numbers; correct them"
             )
         if min(self.weight_decay, self.readout_decay, self.clip, self.length_power) < 0 or not 0 <= self.average <= 1:
             raise RunError(
@@ -89,3 +95,5 @@ class Plan:
                 f"every, words and the test lengths are {self.every}, {self.words} and {shorten(self.lengths)}; "
                 "expected numbers of at least 1; correct them"
             )
+        if max(*self.probe, *self.lengths) > MAX_LENGTH:
+            raise RunError(f"a test length is {max(*self.probe, *self.lengths)}; expected at most {MAX_LENGTH:,}")

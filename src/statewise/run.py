@@ -82,7 +82,8 @@ def begin(story: Story) -> dict[str, Any] | None:
     """Opens the directory and takes up what it holds; gives the record of a run that has finished."""
     training, plan = story.training, story.plan
     longest = getattr(training.model, "longest_word", None)
-    wanted = training.task.written_length(max(*plan.probe, *plan.lengths, training.task.lengths.longest))
+    lengths = training.task.lengths
+    wanted = training.task.written_length(max(*plan.probe, *plan.lengths, lengths.longest, lengths.late))
     if longest is not None and wanted > longest:
         raise RunError(
             f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
@@ -98,6 +99,7 @@ def begin(story: Story) -> dict[str, Any] | None:
 def look(story: Story, show: Show) -> None:
     """Tries the model as it is, and saves it; one that has diverged is left as it was at the last look."""
     training, plan = story.training, story.plan
+    training.check_finite()
     if training.diverged:
         return
     seen = evaluate(_model(training), training.task, plan.probe, plan.probe_words, training.seed)
@@ -141,7 +143,12 @@ def open_directory(directory: Path, config: dict[str, Any], machine: Machine) ->
         if not identical(read_machine(str(directory / MACHINE)), machine):
             raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
         record = directory / "record.json"
-        return json.loads(record.read_text()) if record.exists() else None
+        try:
+            return json.loads(record.read_text()) if record.exists() else None
+        except (OSError, ValueError):
+            raise RunError(f'"{shorten(record)}" is damaged; delete it, and the run tests its model again') from None
+    if directory.exists() and not directory.is_dir():
+        raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
     write_machine(machine, directory / MACHINE)

@@ -22,7 +22,7 @@ Supervision = Literal["final", "aligned", "chain"]
 ERROR = "error"
 # draws without a new word before a set is called exhausted
 _PATIENCE = 200
-_MAX_LENGTH = 10_000_000
+MAX_LENGTH = 10_000_000
 # how many batches, and about how many symbols, are drawn at once
 _BLOCK_BATCHES, _BLOCK_SYMBOLS = 64, 200_000
 # blocks that are kept, for several runs that share a task
@@ -49,11 +49,11 @@ class Lengths:
     late_to: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shortest <= self.longest <= _MAX_LENGTH:
+        if not 1 <= self.shortest <= self.longest <= MAX_LENGTH:
             raise TaskError(
                 f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; swap them"
             )
-        if self.growth < 0 or not 0 <= self.late_from <= self.late_to or not 0 <= self.late <= _MAX_LENGTH:
+        if self.growth < 0 or not 0 <= self.late_from <= self.late_to or not 0 <= self.late <= MAX_LENGTH:
             raise TaskError(
                 f"growth is {self.growth} and late lengths reach {self.late} from batch {self.late_from} to "
                 f"{self.late_to}; expected no negative number, and the earlier batch first; correct them"
@@ -251,8 +251,8 @@ class Task:
 
     def test(self, seed: int, length: int, count: int) -> Batch:
         """Gives test words of one length, answered at their end, drawn apart from all training words' stream."""
-        if not 1 <= length <= _MAX_LENGTH:
-            raise TaskError(f"the test length is {length}; expected 1 to {_MAX_LENGTH:,}; correct it")
+        if not 1 <= length <= MAX_LENGTH:
+            raise TaskError(f"the test length is {length}; expected 1 to {MAX_LENGTH:,}; correct it")
         key = (seed, length, count)
         if key in self._tests:
             return self._tests[key]

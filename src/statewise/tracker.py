@@ -1,6 +1,8 @@
 """StateTracker: tokens in, a bilinear recurrence, a linear readout of the machine's outputs."""
 
-from typing import Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +15,20 @@ from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
 Readout = Literal["plain", "normalised"]
+
+
+def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps a recurrence in the dtype of its weights: errors of a product of many matrices grow with its length."""
+
+    @wraps(method)
+    def inside(self: "StateTracker", *args: Any) -> Any:
+        device = self.initial_state.device.type
+        if not torch.is_autocast_enabled(device):
+            return method(self, *args)
+        with torch.autocast(device, enabled=False):
+            return method(self, *args)
+
+    return inside
 
 
 class StateTracker(nn.Module):
@@ -65,6 +81,7 @@ class StateTracker(nn.Module):
             self.initial_state.requires_grad_(False)
         self.readout = nn.Parameter(torch.randn(classes, hidden_size, generator=generator) * hidden_size**-0.5)
 
+    @_without_autocast
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
         """Gives logits after each token."""
         h0 = self.initial_state.expand(tokens.shape[0], -1)
@@ -74,6 +91,7 @@ class StateTracker(nn.Module):
             h = unroll_tokens(self.transition, self.embeddings, tokens, h0, self.backend)
         return self._read(h)
 
+    @_without_autocast
     def at_end(
         self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
@@ -99,6 +117,7 @@ class StateTracker(nn.Module):
         """Advances by one token with a state of norm 1."""
         return self.advance(token.unsqueeze(1), state)
 
+    @_without_autocast
     def advance(
         self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:

@@ -55,6 +55,10 @@ class Training:
         self.loss = total / done if done else math.nan
         return self.loss
 
+    def check_finite(self) -> None:
+        """Calls a training diverged whose weights are no longer finite, whatever its last loss was."""
+        self.diverged = self.diverged or not all(bool(p.isfinite().all()) for p in self.model.parameters())
+
     def rate(self) -> float:
         """Gives the learning rate of the next step."""
         stretch = self.task.lengths.bounds(self.step)[1] / self.task.lengths.longest

@@ -56,6 +56,12 @@ def main() -> None:
         code = _fail(error.format_message(), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except MemoryError:
+        code = _fail("there is not enough memory for this; use smaller sizes", 1)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        code = _fail("there is not enough memory for this; use smaller sizes", 1)
     except BrokenPipeError:
         # the reader went away; nothing more can be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -57,17 +57,17 @@ RECIPES: dict[str, dict[str, Any]] = {
 class RunConfig(BaseModel):
     """Everything that a run's numbers depend on."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     task: str
     model: str
     recipe: Literal["statewise", "stated"] = "statewise"
-    hidden: int = Field(ge=1)
-    embedding: int = Field(ge=0)
+    hidden: int = Field(ge=1, le=100_000)
+    embedding: int = Field(ge=0, le=100_000)
     additive: str = "none"
     readout: Literal["plain", "normalised"]
-    steps: int
-    batch: int = Optimisation.batch
+    steps: int = Field(le=10**9)
+    batch: int = Field(default=Optimisation.batch, le=10**6)
     lr: float
     schedule: Literal["constant", "cosine"]
     warmup: int = Optimisation.warmup
@@ -75,7 +75,7 @@ class RunConfig(BaseModel):
     readout_decay: float = Optimisation.readout_decay
     clip: float = Optimisation.clip
     average: float = Optimisation.average
-    length_power: float = Optimisation.length_power
+    length_power: float = Field(default=Optimisation.length_power, le=10)
     shortest: int = Lengths.shortest
     longest: int = Lengths.longest
     # shares of all steps: over which words grow to `longest`; in which they grow to `late`; at which that ends
@@ -84,14 +84,14 @@ class RunConfig(BaseModel):
     late_share: float = Field(default=0.5, ge=0, le=1)
     late_until: float = Field(default=0.9, ge=0, le=1)
     supervision: Supervision = "final"
-    samples: int | None = None
-    validation: int = 0
+    samples: int | None = Field(default=None, le=10**8)
+    validation: int = Field(default=0, le=10**8)
     seed: int = Field(default=0, ge=0, lt=2**63)
     every: int = Field(default=Plan.every, ge=1)
     probe: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.probe, min_length=1)
     probe_words: int = Field(default=Plan.probe_words, ge=1)
     test_lengths: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.lengths, min_length=1)
-    words: int = Field(default=Plan.words, ge=1)
+    words: int = Field(default=Plan.words, ge=1, le=10**8)
     stop_score: float = Plan.stop_score
     patience: int = Field(default=Plan.patience, ge=1)
     settle: float = Plan.settle
@@ -105,7 +105,7 @@ def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
         if needed not in given:
             raise RunError(f"the run has no {needed}; give --{needed}, or a config file that has it")
     recipe = given.get("recipe", "statewise")
-    if recipe not in RECIPES:
+    if not isinstance(recipe, str) or recipe not in RECIPES:
         raise unknown_name("recipe", str(recipe), RECIPES)
     unknown = sorted(given.keys() - RunConfig.model_fields.keys())
     if unknown:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from statewise.recurrence.native import in_memory
+
 
 class _ReadDirection(torch.autograd.Function):
     """U h / |h| with u = h / |h|: dh = (U^T g - (u . U^T g) u) / |h|, dU = sum g u^T."""
@@ -32,7 +34,7 @@ def read_direction(
     h: Float[Tensor, "*batch hidden"], readout: Float[Tensor, "*member classes hidden"]
 ) -> Float[Tensor, "*batch classes"]:
     """Gives U h / |h|; a state that is 0 reads as 0. With several readouts, each reads its own [member, batch] of h."""
-    if torch.compiler.is_compiling():
+    if not in_memory(h, readout):
         return _split(h)[0] @ readout.mT
     return _ReadDirection.apply(h, readout)  # pyright: ignore[reportReturnType]
 

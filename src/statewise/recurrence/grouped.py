@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from statewise.recurrence.native import call, choose
+from statewise.recurrence.native import call, choose, in_memory
+from statewise.recurrence.reference import inverse_of_largest
 
 
 class _GroupedProducts(torch.autograd.Function):
@@ -26,7 +27,7 @@ class _GroupedProducts(torch.autograd.Function):
         own = tokens.view(members, batch, time) - symbols * torch.arange(members).view(-1, 1, 1)
         over_time = own.transpose(1, 2).contiguous()
         states = h0.new_empty(members, time + 1, batch, h0.shape[1])
-        states[:, 0] = h0.view(members, batch, -1)
+        states[:, 0] = h0.reshape(members, batch, h0.shape[1])
         scales = h0.new_ones(members, time, batch) if how.every else h0.new_empty(0)
         if how.native:
             sizes = (members, symbols, table.shape[1], batch, time, how.every)
@@ -100,6 +101,8 @@ def grouped_products(
         every: divide each state by its largest entry after so many steps; 0 never does.
         backend: "native" or "torch"; None takes what there is.
     """
+    if not in_memory(table, h0):
+        return _differentiably(table, h0, tokens, None, None, every)
     how = _How(every, 1, choose(backend, table, h0) == "native")
     return _GroupedProducts.apply(table, h0, tokens, None, how)  # pyright: ignore[reportReturnType]
 
@@ -117,6 +120,8 @@ def grouped_end(
 
     With several members, table and rows hold theirs one after the other, and so do the numbers of their tokens.
     """
+    if not in_memory(table, h0):
+        return _differentiably(table, h0, tokens, lengths, None, every)
     how = _How(every, members, choose(backend, table, h0) == "native")
     return _GroupedProducts.apply(table, h0, tokens, lengths, how)  # pyright: ignore[reportReturnType]
 
@@ -142,8 +147,7 @@ def _forward(table: Tensor, tokens: Tensor, states: Tensor, scales: Tensor, ever
     for t, (order, count) in enumerate(zip(orders, counts, strict=True)):
         _multiply(states[t], transposed, order, count, states[t + 1])
         if every and (t + 1) % every == 0:
-            largest = states[t + 1].abs().amax(dim=-1)
-            scales[t] = torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)
+            scales[t] = inverse_of_largest(states[t + 1])
             states[t + 1] *= scales[t].unsqueeze(-1)
 
 
@@ -195,14 +199,14 @@ def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], o
 
 
 def _differentiably(
-    table: Tensor, h: Tensor, tokens: Tensor, lengths: Tensor | None, scales: Tensor, every: int
+    table: Tensor, h: Tensor, tokens: Tensor, lengths: Tensor | None, scales: Tensor | None, every: int
 ) -> Tensor:
     """Computes the same by operations that have second derivatives."""
     outputs = []
     for t in range(tokens.shape[1]):
         h = torch.einsum("bij,bj->bi", table[tokens[:, t]], h)
         if every and (t + 1) % every == 0:
-            h = h * scales[:, t].flatten().unsqueeze(-1)
+            h = h * (inverse_of_largest(h) if scales is None else scales[:, t].flatten()).unsqueeze(-1)
         outputs.append(h)
-    states = torch.stack(outputs, dim=1)
-    return states if lengths is None else states[torch.arange(len(lengths)), lengths - 1]
+    states = torch.stack(outputs, dim=1) if outputs else h.unsqueeze(1)[:, :0]
+    return states if lengths is None else states[torch.arange(len(lengths), device=lengths.device), lengths - 1]

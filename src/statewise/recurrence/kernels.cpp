@@ -355,7 +355,7 @@ void add_outer_products(const int64_t* tokens, const T* g, const T* h, T* gradie
 template <class T>
 void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, const T* grad,
                      const int64_t* lengths, T* first, T* gradient, long V, long H, long B, long time, long every) {
-    if (!time) {
+    if (!time || !B) {
         std::memset(first, 0, sizeof(T) * B * H);
         std::memset(gradient, 0, sizeof(T) * V * H * H);
         return;
@@ -608,11 +608,14 @@ void turns_backward(const T* angles, const T* h0, const T* out, const T* grad, T
             }
         }
         for (long n = 0; n < N; ++n) {
-            const T a = h0[(r * N + n) * 2], b = h0[(r * N + n) * 2 + 1], power = a * a + b * b;
-            T x = 0, y = 0;
-            if (power > 0) {
-                x = (across[n] * a - along[n] * b) / power;
-                y = (across[n] * b + along[n] * a) / power;
+            T a = h0[(r * N + n) * 2], b = h0[(r * N + n) * 2 + 1], x = 0, y = 0;
+            // the largest entry first: the square of a large or small one would not be there
+            const T most = std::max(std::abs(a), std::abs(b));
+            if (most > 0) {
+                a /= most, b /= most;
+                const T power = a * a + b * b, s = across[n] / most, t = along[n] / most;
+                x = (s * a - t * b) / power;
+                y = (s * b + t * a) / power;
             } else {
                 double sum = 0;
                 for (long t = 0; t < time; ++t) {

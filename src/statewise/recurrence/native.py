@@ -48,7 +48,7 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     wanted = forced or os.environ.get("STATEWISE_BACKEND") or None
     if wanted is not None and wanted not in BACKENDS:
         raise unknown_name("backend", wanted, BACKENDS)
-    if wanted == "torch" or torch.compiler.is_compiling() or not all(map(_plain, tensors)):
+    if wanted == "torch" or not in_memory(*tensors) or len({tensor.dtype for tensor in tensors}) > 1:
         return "torch"
     if library() is not None:
         return "native"
@@ -57,12 +57,19 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     return "torch"
 
 
+def in_memory(*tensors: Tensor) -> bool:
+    """Says whether tensors are plain ones in memory: not traced, not transformed, not on another device."""
+    return not torch.compiler.is_compiling() and all(map(_plain, tensors))
+
+
 def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
     """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
     pointers = []
     for argument in arguments:
         if isinstance(argument, Tensor):
+            # a kernel believes what it is told: a wrong type would be read past its end
             assert argument.is_contiguous()
+            assert argument.dtype in (dtype, torch.int64, torch.float64)
             argument = argument.data_ptr()
         pointers.append(argument)
     _function(name, dtype)(*pointers)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.recurrence.native import call, choose
+from statewise.recurrence.reference import inverse_of_largest
 
 
 class _Planes(torch.autograd.Function):
@@ -88,11 +89,6 @@ def _steps(coefficients: Tensor, h: Tensor, tokens: Tensor | None, every: int, s
         a = coefficients[:, t] if tokens is None else coefficients[tokens[:, t]]
         h = (a * h.unsqueeze(1)).sum(dim=2)
         if every and (t + 1) % every == 0:
-            h = h * (_inverse_of_largest(h) if scales is None else scales[:, t]).view(-1, 1, 1)
+            h = h * (inverse_of_largest(h.flatten(1)) if scales is None else scales[:, t]).view(-1, 1, 1)
         outputs.append(h)
     return torch.stack(outputs, dim=1) if outputs else first.unsqueeze(1)[:, :0]
-
-
-def _inverse_of_largest(h: Tensor) -> Tensor:
-    largest = h.detach().abs().amax(dim=(1, 2))
-    return torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)

@@ -65,6 +65,15 @@ def unroll_normalised(
     return (over_time, _over_time(log_norms, started)), (h, log_norm)
 
 
+def inverse_of_largest(h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch"]:
+    """Gives 1 over the size of the largest entry, as a constant; 1 for a state that is 0 or not finite.
+
+    The largest entry, not the norm: squares would overflow long before.
+    """
+    largest = h.detach().abs().amax(dim=-1)
+    return torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)
+
+
 def rescale(
     h: Float[Tensor, "*batch hidden"], log_norm: Float[Tensor, "*batch"]
 ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:

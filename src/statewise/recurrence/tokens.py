@@ -13,11 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from statewise.errors import InputError
 from statewise.recurrence.grouped import grouped_end, grouped_last, grouped_products
-from statewise.recurrence.native import choose
+from statewise.recurrence.native import choose, in_memory
 from statewise.recurrence.planes import unroll_planes
-from statewise.recurrence.reference import rescale
-from statewise.recurrence.turns import unroll_turns
+from statewise.recurrence.reference import inverse_of_largest, rescale
+from statewise.recurrence.turns import unroll_turns, whole_turns_away
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # steps between rescalings: float32 holds gains of up to 10,000 a step that long
@@ -46,7 +47,8 @@ def unroll_tokens(
         h0: the state before the first token.
         backend: "native" or "torch"; None takes what there is.
     """
-    return _unroll(transition, token_table(transition, embeddings), tokens, h0, 0, backend)
+    table = token_table(transition, embeddings)
+    return _unroll(transition, table, _checked(table, tokens, h0), h0, 0, backend)
 
 
 def unroll_directions(
@@ -61,7 +63,8 @@ def unroll_directions(
     Every few steps the state is divided by its largest entry, taken as a constant, so that long words neither
     overflow nor underflow; the gradient of any function of directions is not changed by that.
     """
-    return _unroll(transition, token_table(transition, embeddings), tokens, h0, EVERY, backend)
+    table = token_table(transition, embeddings)
+    return _unroll(transition, table, _checked(table, tokens, h0), h0, EVERY, backend)
 
 
 def end_directions(
@@ -110,6 +113,11 @@ def end_by_table(
         backend: "native" or "torch"; None takes what there is.
         members: how many networks the table and the rows are of.
     """
+    tokens, lengths = _checked(table, tokens, h0), lengths.long()
+    if in_memory(h0) and len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= tokens.shape[1]:
+        raise InputError(
+            f"lengths go from {int(lengths.min())} to {int(lengths.max())}; expected 1 to {tokens.shape[1]}"
+        )
     return _end(transition, table, tokens, lengths, h0, EVERY if direction else 0, backend, members)
 
 
@@ -126,7 +134,8 @@ def last_of_tokens(
     A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
     rescaling at each.
     """
-    return _last(transition, token_table(transition, embeddings), tokens, *rescale(h, log_norm), backend)
+    table = token_table(transition, embeddings)
+    return _last(transition, table, _checked(table, tokens, h), *rescale(h, log_norm), backend)
 
 
 @singledispatch
@@ -138,9 +147,7 @@ def _unroll(
     for t in range(tokens.shape[1]):
         h = transition.act(_look_up(table, tokens[:, t]), h)
         if every and (t + 1) % every == 0:
-            # the largest entry, not the norm: squares would overflow long before
-            largest = h.detach().abs().amax(dim=-1, keepdim=True)
-            h = h / torch.where(largest > 0, largest, 1.0)
+            h = h * inverse_of_largest(h).unsqueeze(-1)
         outputs.append(h)
     return torch.stack(outputs, dim=1) if outputs else h0.unsqueeze(1)[:, :0]
 
@@ -175,8 +182,7 @@ def _(transition: Block, table: Tensor, tokens: Words, h0: Tensor, every: int, b
         outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
         h = states[:, -1:].squeeze(1)
         if every and piece.shape[1]:
-            largest = outputs[-1][:, -1].detach().abs().amax(dim=-1)
-            h = h / torch.where(largest > 0, largest, 1.0).repeat_interleave(blocks).unsqueeze(-1)
+            h = h * inverse_of_largest(outputs[-1][:, -1]).repeat_interleave(blocks).unsqueeze(-1)
     return torch.cat(outputs, dim=1)
 
 
@@ -246,10 +252,16 @@ def _(
     members: int,
 ) -> Tensor:
     # rotations commute: how often each token occurs is all that matters
-    inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
-    counts = torch.zeros(len(tokens), len(table), dtype=table.dtype, device=tokens.device)
-    counts.scatter_add_(1, tokens, inside.to(table.dtype))
-    return transition.act(counts @ table, h0)
+    # each network by itself: an infinite angle of one must not reach another
+    symbols, batch = len(table) // members, len(tokens) // members
+    own = tokens.view(members, batch, tokens.shape[1]) - symbols * torch.arange(members, device=tokens.device).view(
+        -1, 1, 1
+    )
+    inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.view(members, batch, 1)
+    counts = torch.zeros(members, batch, symbols, dtype=torch.float64, device=tokens.device)
+    counts.scatter_add_(2, own, inside.double())
+    angles = counts @ table.double().view(members, symbols, table.shape[1])
+    return transition.act(whole_turns_away(angles).flatten(0, 1).to(table.dtype), h0)
 
 
 @singledispatch
@@ -279,6 +291,18 @@ def _(
     if torch.is_grad_enabled() or choose(backend, table, h) == "torch":
         return _last.dispatch(LinearTransition)(transition, table, tokens, h, log_norm, backend)
     return rescale(*grouped_last(table, h, log_norm, tokens, EVERY))
+
+
+def _checked(table: Table, tokens: Tensor, h: Tensor) -> Words:
+    """Gives tokens as whole numbers of 64 bits; what is not in the table, or not of this batch, is refused."""
+    if len(tokens) != len(h):
+        raise InputError(f"there are {len(tokens)} words and {len(h)} states; expected as many")
+    symbols = len(table[0] if isinstance(table, tuple) else table)
+    if in_memory(h) and tokens.numel():
+        low, high = (int(bound) for bound in tokens.aminmax())
+        if not 0 <= low <= high < symbols:
+            raise InputError(f"tokens go from {low} to {high}; expected 0 to {symbols - 1}")
+    return tokens.long()
 
 
 def token_table(transition: Transition, embeddings: Tensor | None) -> Any:

@@ -46,8 +46,13 @@ def unroll_turns(
     return _in_torch(angles, h0)
 
 
+def whole_turns_away(angles: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """Gives the same angles within one turn."""
+    return torch.remainder(angles, 2 * math.pi)
+
+
 def _in_torch(angles: Tensor, h0: Tensor) -> Tensor:
-    turned = torch.remainder(angles.double().cumsum(dim=1), 2 * math.pi).to(angles.dtype)
+    turned = whole_turns_away(angles.double().cumsum(dim=1)).to(angles.dtype)
     cos, sin = turned.cos(), turned.sin()
     first, second = h0.unflatten(-1, (-1, 2)).unsqueeze(1).unbind(-1)
     return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1).flatten(-2)

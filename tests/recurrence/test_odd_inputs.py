@@ -1,0 +1,139 @@
+"""Odd but legal inputs run, and illegal ones are refused before a kernel sees them."""
+
+import pytest
+import torch
+
+from statewise.adam import Adam
+from statewise.assemble import build_training
+from statewise.cli.config import resolve
+from statewise.ensemble import advance_together
+from statewise.errors import InputError
+from statewise.recurrence.tokens import end_directions, unroll_directions
+from statewise.tracker import StateTracker
+from statewise.transitions import transition
+
+LEVELS = ["full", "block(2)", "block(8)", "diagonal", "rotation", "cp(3)"]
+every = pytest.mark.parametrize("level", LEVELS)
+
+
+def build(level, **options):
+    return StateTracker(5, 4, 8, level, generator=torch.Generator().manual_seed(0), **options)
+
+
+def words(batch=3, time=6):
+    return torch.randint(0, 5, (batch, time), generator=torch.Generator().manual_seed(1))
+
+
+@every
+@pytest.mark.parametrize("token", [5, -1, 100_000])
+def test_tokens_outside_the_table_are_refused(level, token):
+    model, tokens = build(level), words()
+    tokens[1, 2] = token
+    state = model.init_state(3)
+    lengths = torch.tensor([6, 6, 6])
+    calls = [lambda: model(tokens), lambda: model.at_end(tokens, lengths), lambda: model.advance(tokens, state)]
+    for call in calls:
+        with torch.no_grad(), pytest.raises(InputError, match="expected 0 to 4"):
+            call()
+
+
+@every
+def test_narrow_whole_numbers_are_as_good(level):
+    model, tokens, lengths = build(level), words(), torch.tensor([6, 2, 3])
+    torch.testing.assert_close(model(tokens.int()), model(tokens))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    wide = torch.autograd.grad(model.at_end(tokens, lengths).square().sum(), parameters)
+    narrow = torch.autograd.grad(model.at_end(tokens.int(), lengths.int()).square().sum(), parameters)
+    for a, b in zip(wide, narrow, strict=True):
+        torch.testing.assert_close(a, b)
+    with torch.no_grad():
+        torch.testing.assert_close(model.advance(tokens.int(), model.init_state(3))[0], model(tokens)[:, -1])
+
+
+@every
+def test_empty_batches_run(level):
+    model = build(level)
+    logits = model(words()[:0])
+    assert logits.shape == (0, 6, 4)
+    logits.sum().backward()
+    assert model.at_end(words()[:0], torch.zeros(0, dtype=torch.long)).shape == (0, 4)
+
+
+@every
+def test_states_of_another_batch_and_lengths_of_zero_are_refused(level):
+    model = build(level)
+    # under test, the check of shapes is faster than ours
+    with pytest.raises(Exception, match="expected as many|Type-check"):
+        model.advance(words(3), model.init_state(1))
+    with pytest.raises(InputError, match="expected 1 to 6"):
+        model.at_end(words(), torch.tensor([1, 0, 6]))
+
+
+@every
+def test_transforms_and_autocast_run(level):
+    model, tokens = build(level), words()
+    expected = model(tokens)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(model(tokens), expected)
+    lengths = torch.tensor([6, 2, 3])
+    named = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(weights):
+        return torch.func.functional_call(model, weights, (tokens,)).square().sum()
+
+    found = torch.func.grad(loss)(named)
+    model.zero_grad()
+    expected.square().sum().backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-5)
+    assert model.at_end(tokens, lengths).shape == (3, 4)
+
+
+def test_an_embedding_runs_under_autocast():
+    model, tokens = build("full", embedding=6), words()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(model(tokens), model(tokens.clone()))
+    assert model(tokens).dtype == torch.float32
+
+
+def test_adam_goes_on_after_a_change_of_type():
+    layer = torch.nn.Linear(30, 30)
+    optimiser = Adam(layer.parameters())
+    for _ in range(2):
+        layer(torch.ones(1, 30, dtype=layer.weight.dtype)).sum().backward()
+        optimiser.step()
+        layer.double()
+        optimiser.zero_grad()
+    assert optimiser.state[layer.weight]["exp_avg"].dtype == torch.float64
+
+
+def test_ends_of_long_rotations_keep_their_digits():
+    level = transition("rotation", 5, 8, init="tokens", generator=torch.Generator().manual_seed(0))
+    tokens, h0 = words(2, 10_000), torch.ones(2, 8)
+    ends = end_directions(level, None, tokens, torch.tensor([10_000, 10_000]), h0)
+    torch.testing.assert_close(ends, unroll_directions(level, None, tokens, h0)[:, -1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-22, 1.0, 1e20])
+def test_gradients_of_a_first_state_of_any_size(size):
+    level = transition("rotation", 5, 8, init="tokens", generator=torch.Generator().manual_seed(0))
+    results = []
+    for backend in ("native", "torch"):
+        h0 = torch.full((2, 8), size, requires_grad=True)
+        states = unroll_directions(level, None, words(2, 7), h0, backend)
+        along = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
+        results.append(torch.autograd.grad((states * along).sum(), h0)[0])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["full", "rotation", "block(2)", "diagonal"])
+def test_an_infinite_member_leaves_the_others_alone(model):
+    given = {"task": "modular_addition(5)", "model": model, "hidden": 8, "steps": 50, "clip": 0.0}
+    options = [resolve(None, given | {"seed": seed}).model_dump(mode="json") for seed in (0, 1)]
+    together, alone = [build_training(o) for o in options], build_training(options[1])
+    with torch.no_grad():
+        next(together[0].model.transition.parameters()).fill_(float("inf"))
+    advance_together(together, 10)
+    alone.advance(10)
+    assert [training.diverged for training in together] == [True, False]
+    assert together[1].loss == pytest.approx(alone.loss, rel=1e-4)
