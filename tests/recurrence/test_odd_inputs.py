@@ -63,7 +63,7 @@ def test_empty_batches_run(level):
 def test_states_of_another_batch_and_lengths_of_zero_are_refused(level):
     model = build(level)
     # under test, the check of shapes is faster than ours
-    with pytest.raises(Exception, match="expected as many|Type-check"):
+    with pytest.raises(Exception, match=r"expected as many|Type-check"):
         model.advance(words(3), model.init_state(1))
     with pytest.raises(InputError, match="expected 1 to 6"):
         model.at_end(words(), torch.tensor([1, 0, 6]))
