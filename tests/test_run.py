@@ -380,7 +380,9 @@ def test_a_file_in_the_way_and_a_damaged_record_are_one_line(tmp_path):
 def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
     command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
     command += ["--model", "full", "--hidden", "8", "--steps", "100000", "--out", str(tmp_path / "run")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # a shell without job control starts what is in the background with Ctrl-C turned off
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **heard)
     manifest = Path(tmp_path / "run" / "manifest.json")
     for _ in range(600):
         if manifest.exists():

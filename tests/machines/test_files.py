@@ -166,7 +166,7 @@ def test_writing_follows_links_and_leaves_nothing_behind(tmp_path):
     assert link.is_symlink()
     assert identical(read_machine(str(real)), machine("parity"))
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(MachineFileError, match="directory"):
+    with pytest.raises(FileError, match="directory"):
         write_machine(machine("parity"), tmp_path / "folder.json")
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -323,7 +323,7 @@ def test_missing_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="cannot write"):
         write_machine(machine("parity"), "/dev/null/m.json")
     (tmp_path / "folder.dot").mkdir()
-    with pytest.raises(MachineFileError, match="directory"):
+    with pytest.raises(FileError, match="directory"):
         machine(str(tmp_path / "folder.dot"))
     monkeypatch.setattr("statewise.machines.files.MAX_FILE_BYTES", 10)
     write_machine(machine("parity"), tmp_path / "large.json")
