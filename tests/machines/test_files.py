@@ -323,7 +323,7 @@ def test_missing_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="cannot write"):
         write_machine(machine("parity"), "/dev/null/m.json")
     (tmp_path / "folder.dot").mkdir()
-    with pytest.raises(FileError, match="directory"):
+    with pytest.raises(MachineFileError, match="directory"):
         machine(str(tmp_path / "folder.dot"))
     monkeypatch.setattr("statewise.machines.files.MAX_FILE_BYTES", 10)
     write_machine(machine("parity"), tmp_path / "large.json")
