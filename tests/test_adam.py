@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from statewise.adam import Adam
+from tests.catalogues import need_kernels
 
 
 def descend(optimiser, parameters, steps=30):
@@ -26,6 +27,7 @@ def parameters(dtype, transposed=False):
 @pytest.mark.parametrize("backend", ["native", "torch"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_adam_is_torchs(monkeypatch, decay, backend, transposed):
+    need_kernels(backend)
     monkeypatch.setenv("STATEWISE_BACKEND", backend)
     ours, theirs = parameters(torch.float64, transposed), parameters(torch.float64, transposed)
     descend(Adam(ours, lr=0.05, weight_decay=decay), ours)

@@ -10,6 +10,7 @@ from statewise.cli.config import resolve
 from statewise.ensemble import advance_together, run_together
 from statewise.errors import RunError
 from statewise.run import Story, begin, run
+from tests.catalogues import need_kernels
 
 SMALL = {"hidden": 8, "steps": 60, "every": 20, "words": 60, "late": 24, "probe_words": 40}
 
@@ -48,6 +49,7 @@ def test_members_are_what_they_are_alone(tmp_path, model, changes):
 @pytest.mark.parametrize("readout", ["plain", "normalised"])
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_steps_agree_to_rounding(monkeypatch, readout, backend):
+    need_kernels(backend)
     monkeypatch.setenv("STATEWISE_BACKEND", backend)
     given = [options(seed=seed, lr=0.01, readout=readout) for seed in range(3)]
     together, alone = [build_training(g) for g in given], [build_training(g) for g in given]

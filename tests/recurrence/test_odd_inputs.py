@@ -11,6 +11,7 @@ from statewise.errors import InputError
 from statewise.recurrence.tokens import end_directions, unroll_directions
 from statewise.tracker import StateTracker
 from statewise.transitions import transition
+from tests.catalogues import need_kernels
 
 LEVELS = ["full", "block(2)", "block(8)", "diagonal", "rotation", "cp(3)"]
 every = pytest.mark.parametrize("level", LEVELS)
@@ -116,6 +117,7 @@ def test_ends_of_long_rotations_keep_their_digits():
 
 @pytest.mark.parametrize("size", [1e-22, 1.0, 1e20])
 def test_gradients_of_a_first_state_of_any_size(size):
+    need_kernels("native")
     level = transition("rotation", 5, 8, init="tokens", generator=torch.Generator().manual_seed(0))
     results = []
     for backend in ("native", "torch"):

@@ -3,10 +3,9 @@ import torch
 
 from statewise.recurrence import unroll
 from statewise.recurrence.direction import read_direction
-from statewise.recurrence.native import library
 from statewise.recurrence.tokens import end_of_tokens, last_of_tokens, unroll_directions, unroll_tokens
 from statewise.transitions import transition as transition_of
-from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
+from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level, need_kernels
 
 TRANSITIONS = [level(spec, init="tokens") for spec in LEVELS] + [affine(spec, "input") for spec in LEVELS]
 IDS = LEVELS + [f"{spec}+input" for spec in LEVELS]
@@ -93,8 +92,7 @@ def test_one_token_alphabets():
 @pytest.mark.parametrize(("batch", "time", "symbols"), [(63, 11, 2), (2, 20, 7), (1, 1, 1), (9, 33, 4)])
 def test_backends_agree(spec, backend, batch, time, symbols):
     """Kernels and torch against the reference, with many and with few rows per token, and tokens that never occur."""
-    if backend == "native" and library() is None:
-        pytest.skip("needs a C++ compiler; install the package g++")
+    need_kernels(backend)
     transition = transition_of(
         spec, symbols + 1, 24, init="tokens", generator=torch.Generator().manual_seed(0)
     ).double()

@@ -13,6 +13,9 @@ from torch import Tensor
 from statewise.recurrence.native import call, choose
 from statewise.recurrence.reference import inverse_of_largest
 
+# larger blocks are cheaper as matrix products
+LARGEST_BLOCK = 4
+
 
 class _Planes(torch.autograd.Function):
     """h_t = A_t h_{t-1}, divided by its largest entry every few steps if asked to; divisors count as constants."""

@@ -7,15 +7,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.recurrence.native import Backend, choose
-from statewise.recurrence.planes import unroll_planes
+from statewise.recurrence.planes import LARGEST_BLOCK, unroll_planes
 from statewise.recurrence.reference import inside_lengths, unroll, without_padding
 from statewise.recurrence.turns import unroll_turns
 from statewise.transitions import Block, Diagonal, Positive, Rotation, Transition
 
 Inputs = Float[Tensor, "batch time input"]
 Lengths = Int[Tensor, " batch"] | None
-# larger blocks are cheaper as matrix products, one step after another
-_SMALL = 4
 
 
 def unroll_sequence(
@@ -25,35 +23,31 @@ def unroll_sequence(
     lengths: Lengths = None,
     backend: str | None = None,
 ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
-    """Computes what the reference `unroll` does, as fast as the level allows.
+    """Computes what the reference `unroll` does from the same arguments, as fast as the level allows.
 
-    Args:
-        transition: A, and an additive term if there is one.
-        x: inputs; what stands past a row's length is never looked at, not even if it is NaN.
-        h0: the state before the first input.
-        lengths: how many inputs of each row count; the row's state then stays, and its outputs are 0.
-        backend: "native" or "torch"; None takes what there is.
+    `backend` is "native" or "torch"; None takes what there is.
     """
     if x.shape[1] == 0 or choose_for(transition, backend, x, h0) == "torch":
         return unroll(transition, x, h0, lengths)
     inside = inside_lengths(x, lengths)
     states = _states(transition, without_padding(x, inside), h0, inside)
+    assert states is not None
     return without_padding(states, inside), states[:, -1]
 
 
 def choose_for(transition: Transition, backend: str | None, *tensors: Tensor) -> Backend:
     """Says whether a sequence of this level goes through a fast path of its own ("native") or the reference."""
     chosen = choose(backend, *tensors)
-    fast = isinstance(transition, (Diagonal, Positive, Rotation)) or (
-        isinstance(transition, Block) and transition.size <= _SMALL
-    )
-    return chosen if fast else "torch"
+    small = not isinstance(transition, Block) or transition.size <= LARGEST_BLOCK
+    return chosen if small and _states.dispatch(type(transition)) is not _no_states else "torch"
 
 
-@singledispatch
-def _states(transition: Transition, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor:
-    """Gives every state; past a row's length it stays."""
-    raise NotImplementedError(type(transition).__name__)
+def _no_states(transition: Transition, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor | None:
+    """Says that a level has no fast path."""
+
+
+# gives every state; past a row's length it stays
+_states = singledispatch(_no_states)
 
 
 @_states.register

@@ -16,15 +16,13 @@ from torch.utils import _pytree as pytree
 from statewise.errors import InputError
 from statewise.recurrence.grouped import grouped_end, grouped_last, grouped_products
 from statewise.recurrence.native import choose, in_memory
-from statewise.recurrence.planes import unroll_planes
+from statewise.recurrence.planes import LARGEST_BLOCK, unroll_planes
 from statewise.recurrence.reference import inverse_of_largest, rescale
 from statewise.recurrence.turns import unroll_turns, whole_turns_away
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # steps between rescalings: float32 holds gains of up to 10,000 a step that long
 EVERY = 8
-# blocks up to this size go side by side; larger ones are matrices of their own
-_SMALL = 4
 
 Words = Int[Tensor, "batch time"]
 # of a transition with an additive term, several tensors
@@ -171,7 +169,7 @@ def _(transition: Positive, table: Tensor, tokens: Words, h0: Tensor, every: int
 def _(transition: Block, table: Tensor, tokens: Words, h0: Tensor, every: int, backend: str | None) -> Tensor:
     blocks, size = table.shape[1:3]
     parts = h0.unflatten(1, (blocks, size))
-    if size <= _SMALL:
+    if size <= LARGEST_BLOCK:
         planes = unroll_planes(table.permute(0, 2, 3, 1), parts.transpose(1, 2), tokens, every, backend)
         return planes.transpose(2, 3).flatten(2)
     # each block is a row of its own, with tokens of its own; rescaling would treat blocks unlike
@@ -234,7 +232,7 @@ def _(
     members: int,
 ) -> Tensor:
     blocks, size = table.shape[1:3]
-    if size > _SMALL:
+    if size > LARGEST_BLOCK:
         return _end.dispatch(Transition)(transition, table, tokens, lengths, h0, every, backend, members)
     parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
     return unroll_planes(table.permute(0, 2, 3, 1), parts, tokens, every, backend, lengths).transpose(1, 2).flatten(1)
