@@ -37,9 +37,11 @@ def unroll_sequence(
 
 def choose_for(transition: Transition, backend: str | None, *tensors: Tensor) -> Backend:
     """Says whether a sequence of this level goes through a fast path of its own ("native") or the reference."""
-    chosen = choose(backend, *tensors)
+    if choose(backend, *tensors) == "torch":
+        # nothing more is asked, since programs that are traced come this way
+        return "torch"
     small = not isinstance(transition, Block) or transition.size <= LARGEST_BLOCK
-    return chosen if small and _states.dispatch(type(transition)) is not _no_states else "torch"
+    return "native" if small and _states.dispatch(type(transition)) is not _no_states else "torch"
 
 
 def _no_states(transition: Transition, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor | None:
