@@ -17,7 +17,8 @@ from statewise.adam import move
 from statewise.errors import RunError
 from statewise.recurrence.direction import read_direction
 from statewise.recurrence.native import choose
-from statewise.recurrence.tokens import end_by_table, token_table
+from statewise.recurrence.reading import EVERY, Reading
+from statewise.recurrence.tokens import read_by_table, token_table
 from statewise.recurrence.whole_step import Weights, losses_and_gradients
 from statewise.run import Look, Story, begin, finish, look
 from statewise.task import Batch
@@ -191,8 +192,9 @@ class _Together:
         h0 = self.weights["initial_state"].unsqueeze(1).expand(-1, size, -1).flatten(0, 1)
         normalised = self.template.readout_kind == "normalised"
         level, backend = self.template.transition, self.template.backend
-        h = end_by_table(level, table, tokens.flatten(0, 1), lengths.flatten(), h0, normalised, backend, members)
-        h = h.unflatten(0, (members, size))
+        every = EVERY if normalised else 0
+        reading = Reading(tokens.flatten(0, 1), lengths.flatten(), every, backend, members)
+        h = read_by_table(level, table, h0, reading).unflatten(0, (members, size))
         readout = self.weights["readout"]
         logits = read_direction(h, readout) if normalised else h @ readout.mT
         each = nn.functional.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none")

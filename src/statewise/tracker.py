@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from statewise.errors import TransitionError
 from statewise.recurrence.direction import read_direction
-from statewise.recurrence.tokens import end_directions, end_of_tokens, last_of_tokens, unroll_directions, unroll_tokens
+from statewise.recurrence.reading import EVERY, Reading
+from statewise.recurrence.tokens import last_of_tokens, read_tokens
 from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
@@ -73,6 +74,8 @@ class StateTracker(nn.Module):
         self.readout_kind = readout
         init = "features" if embedding else "tokens"
         self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
+        # a readout of directions sees states up to a positive factor only, unless an additive term does more
+        self._every = EVERY if readout == "normalised" and isinstance(self.transition, LinearTransition) else 0
         self.embeddings = None
         if embedding:
             self.embeddings = nn.Parameter(torch.randn(symbols, embedding, generator=generator))
@@ -84,22 +87,19 @@ class StateTracker(nn.Module):
     @_without_autocast
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
         """Gives logits after each token."""
-        h0 = self.initial_state.expand(tokens.shape[0], -1)
-        if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
-            h = unroll_directions(self.transition, self.embeddings, tokens, h0, self.backend)
-        else:
-            h = unroll_tokens(self.transition, self.embeddings, tokens, h0, self.backend)
-        return self._read(h)
+        return self._read(self._states(tokens, None))
 
     @_without_autocast
     def at_end(
         self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
         """Gives logits after the last token of each word, without more of the way there than the level needs."""
+        return self._read(self._states(tokens, lengths))
+
+    def _states(self, tokens: Tensor, lengths: Tensor | None) -> Float[Tensor, "*batch hidden"]:
         h0 = self.initial_state.expand(tokens.shape[0], -1)
-        if self.readout_kind == "normalised" and isinstance(self.transition, LinearTransition):
-            return self._read(end_directions(self.transition, self.embeddings, tokens, lengths, h0, self.backend))
-        return self._read(end_of_tokens(self.transition, self.embeddings, tokens, lengths, h0, self.backend))
+        reading = Reading(tokens, lengths, self._every, self.backend)
+        return read_tokens(self.transition, self.embeddings, h0, reading)
 
     def _read(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
         if self.readout_kind == "normalised":

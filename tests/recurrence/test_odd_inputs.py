@@ -8,7 +8,8 @@ from statewise.assemble import build_training
 from statewise.cli.config import resolve
 from statewise.ensemble import advance_together
 from statewise.errors import InputError
-from statewise.recurrence.tokens import end_directions, unroll_directions
+from statewise.recurrence.reading import EVERY, Reading
+from statewise.recurrence.tokens import read_tokens
 from statewise.tracker import StateTracker
 from statewise.transitions import transition
 from tests.catalogues import need_kernels
@@ -111,8 +112,10 @@ def test_adam_goes_on_after_a_change_of_type():
 def test_ends_of_long_rotations_keep_their_digits():
     level = transition("rotation", 5, 8, init="tokens", generator=torch.Generator().manual_seed(0))
     tokens, h0 = words(2, 10_000), torch.ones(2, 8)
-    ends = end_directions(level, None, tokens, torch.tensor([10_000, 10_000]), h0)
-    torch.testing.assert_close(ends, unroll_directions(level, None, tokens, h0)[:, -1], rtol=1e-4, atol=1e-4)
+    ends = read_tokens(level, None, h0, Reading(tokens, torch.tensor([10_000, 10_000]), EVERY))
+    torch.testing.assert_close(
+        ends, read_tokens(level, None, h0, Reading(tokens, every=EVERY))[:, -1], rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("size", [1e-22, 1.0, 1e20])
@@ -122,7 +125,7 @@ def test_gradients_of_a_first_state_of_any_size(size):
     results = []
     for backend in ("native", "torch"):
         h0 = torch.full((2, 8), size, requires_grad=True)
-        states = unroll_directions(level, None, words(2, 7), h0, backend)
+        states = read_tokens(level, None, h0, Reading(words(2, 7), every=EVERY, backend=backend))
         along = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
         results.append(torch.autograd.grad((states * along).sum(), h0)[0])
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)

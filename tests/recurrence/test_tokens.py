@@ -3,7 +3,8 @@ import torch
 
 from statewise.recurrence import unroll
 from statewise.recurrence.direction import read_direction
-from statewise.recurrence.tokens import end_of_tokens, last_of_tokens, unroll_directions, unroll_tokens
+from statewise.recurrence.reading import EVERY, Reading
+from statewise.recurrence.tokens import last_of_tokens, read_tokens
 from statewise.transitions import transition as transition_of
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level, need_kernels
 
@@ -26,7 +27,7 @@ def setup(batch, time, seed=0):
 @pytest.mark.parametrize(("batch", "time"), SIZES)
 def test_tokens_run_as_their_embeddings(transition, batch, time):
     embeddings, tokens, h0 = setup(batch, time)
-    fast = unroll_tokens(transition, embeddings, tokens, h0)
+    fast = read_tokens(transition, embeddings, h0, Reading(tokens))
     slow, final = unroll(transition, embeddings[tokens], h0)
     torch.testing.assert_close(fast, slow)
     wanted = [embeddings, h0, *transition.parameters()]
@@ -46,8 +47,10 @@ def test_directions_and_their_gradients_are_the_plain_ones(spec, time):
     embeddings, tokens, h0 = setup(3, time)
     wanted = [embeddings, h0, *transition.parameters()]
     results = []
-    for run in (unroll_tokens, unroll_directions):
-        unit = torch.nn.functional.normalize(run(transition, embeddings, tokens, h0), dim=-1, eps=1e-30)
+    for every_steps in (0, EVERY):
+        unit = torch.nn.functional.normalize(
+            read_tokens(transition, embeddings, h0, Reading(tokens, every=every_steps)), dim=-1, eps=1e-30
+        )
         weight = torch.randn(unit.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         results.append([unit, *torch.autograd.grad((unit * weight).sum(), wanted)])
     for a, b in zip(*results, strict=True):
@@ -60,7 +63,10 @@ def test_a_shared_gradient_is_left_alone(batch):
     embeddings, tokens, h0 = setup(batch, 6)
     other = torch.randn(batch, 6, HIDDEN, dtype=torch.float64, requires_grad=True)
     results = []
-    for outputs in (unroll_tokens(transition, embeddings, tokens, h0), unroll(transition, embeddings[tokens], h0)[0]):
+    for outputs in (
+        read_tokens(transition, embeddings, h0, Reading(tokens)),
+        unroll(transition, embeddings[tokens], h0)[0],
+    ):
         results.append(torch.autograd.grad((outputs + other).square().sum(), [other, h0, embeddings]))
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b)
@@ -72,9 +78,9 @@ def test_directions_survive_strong_gains(scale):
     transition = level("full", init="tokens").float()
     embeddings, tokens = torch.eye(4, INPUT), torch.randint(0, 3, (2, 40), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        plain = unroll_directions(transition, embeddings, tokens, torch.ones(2, HIDDEN))
+        plain = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), Reading(tokens, every=EVERY))
         transition.weight.mul_(scale)
-        strong = unroll_directions(transition, embeddings, tokens, torch.ones(2, HIDDEN))
+        strong = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), Reading(tokens, every=EVERY))
     directions = [h / h.abs().amax(dim=-1, keepdim=True) for h in (plain, strong)]
     torch.testing.assert_close(directions[0], directions[1], rtol=1e-3, atol=1e-4)
 
@@ -83,7 +89,7 @@ def test_one_token_alphabets():
     transition = level("full")
     embeddings, h0 = torch.randn(1, INPUT, dtype=torch.float64), torch.randn(2, HIDDEN, dtype=torch.float64)
     tokens = torch.zeros(2, 3, dtype=torch.int64)
-    fast = unroll_tokens(transition, embeddings, tokens, h0)
+    fast = read_tokens(transition, embeddings, h0, Reading(tokens))
     torch.testing.assert_close(fast, unroll(transition, embeddings[tokens], h0)[0])
 
 
@@ -104,8 +110,11 @@ def test_backends_agree(spec, backend, batch, time, symbols):
     slow = unroll(transition, one_hot, h0)[0]
     wanted = [h0, *transition.parameters()]
     for fast, truth in (
-        (unroll_tokens(transition, None, tokens, h0, backend), slow),
-        (end_of_tokens(transition, None, tokens, lengths, h0, backend), slow[torch.arange(batch), lengths - 1]),
+        (read_tokens(transition, None, h0, Reading(tokens, backend=backend)), slow),
+        (
+            read_tokens(transition, None, h0, Reading(tokens, lengths, 0, backend)),
+            slow[torch.arange(batch), lengths - 1],
+        ),
     ):
         torch.testing.assert_close(fast, truth, rtol=1e-9, atol=1e-9)
         weight = torch.randn(truth.shape, dtype=torch.float64, generator=generator)
@@ -141,4 +150,4 @@ class _End(torch.nn.Module):
         self.inner, self.tokens, self.lengths = inner, tokens, lengths
 
     def forward(self, h0):
-        return end_of_tokens(self.inner, None, self.tokens, self.lengths, h0)
+        return read_tokens(self.inner, None, h0, Reading(self.tokens, self.lengths))

@@ -1,6 +1,5 @@
 """Products with a table of matrices, rows grouped by token: each matrix is multiplied once per time step."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,10 +7,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.recurrence.native import call, choose, in_memory
+from statewise.recurrence.reading import Reading
 from statewise.recurrence.reference import inverse_of_largest
 
 
-class _GroupedProducts(torch.autograd.Function):
+class _GroupedStates(torch.autograd.Function):
     """h_t = A[token_t] h_{t-1}, divided by its largest entry every few steps if asked to.
 
     Rows are taken in the order of their tokens, so that a time step is at most one matrix product per token. Backward
@@ -21,23 +21,23 @@ class _GroupedProducts(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, h0: Tensor, tokens: Tensor, lengths: Tensor | None, how: "_How") -> Tensor:
-        members, time = how.members, tokens.shape[1]
+    def forward(ctx: Any, table: Tensor, h0: Tensor, reading: Reading, native: bool) -> Tensor:
+        tokens, lengths, every, members = reading.tokens, reading.lengths, reading.every, reading.members
+        time = tokens.shape[1]
         batch, symbols = len(tokens) // members, len(table) // members
         own = tokens.view(members, batch, time) - symbols * torch.arange(members).view(-1, 1, 1)
         over_time = own.transpose(1, 2).contiguous()
         states = h0.new_empty(members, time + 1, batch, h0.shape[1])
         states[:, 0] = h0.reshape(members, batch, h0.shape[1])
-        scales = h0.new_ones(members, time, batch) if how.every else h0.new_empty(0)
-        if how.native:
-            sizes = (members, symbols, table.shape[1], batch, time, how.every)
+        scales = h0.new_ones(members, time, batch) if every else h0.new_empty(0)
+        if native:
+            sizes = (members, symbols, table.shape[1], batch, time, every)
             call("tokens_forward", h0.dtype, table.contiguous(), over_time, states, scales, *sizes)
         else:
             for m, matrices in enumerate(table.view(members, symbols, *table.shape[1:])):
-                _forward(matrices, over_time[m], states[m], scales[m] if how.every else scales, how.every)
-        lengths = None if lengths is None else lengths.contiguous()
-        ctx.save_for_backward(table, h0, tokens, states, over_time, scales, lengths)
-        ctx.how = how
+                _forward(matrices, over_time[m], states[m], scales[m] if every else scales, every)
+        ctx.save_for_backward(table, h0, states, over_time, scales)
+        ctx.reading, ctx.native = reading, native
         if lengths is None:
             return states[:, 1:].transpose(1, 2).reshape(len(tokens), time, h0.shape[1])
         row = torch.arange(len(tokens))
@@ -45,23 +45,25 @@ class _GroupedProducts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        table, h0, tokens, states, over_time, scales, lengths = ctx.saved_tensors
-        how: _How = ctx.how
+        table, h0, states, over_time, scales = ctx.saved_tensors
+        reading: Reading = ctx.reading
+        lengths, every = reading.lengths, reading.every
         if torch.is_grad_enabled():
             needed = ctx.needs_input_grad[:2]
             wanted = [part for part, need in zip((table, h0), needed, strict=True) if need]
-            again = _differentiably(table, h0, tokens, lengths, scales, how.every)
+            again = _differentiably(table, h0, reading, scales)
             found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
-            return *(next(found) if need else None for need in needed), None, None, None
+            return *(next(found) if need else None for need in needed), None, None
         members, steps, batch, hidden = states.shape
         symbols = len(table) // members
         first, gradient = torch.empty_like(states[:, 0]), torch.empty_like(table, memory_format=torch.contiguous_format)
         given = grad.view(members, batch, steps - 1, hidden).transpose(1, 2) if lengths is None else grad
-        if how.native:
-            sizes = (members, symbols, hidden, batch, steps - 1, how.every)
-            tensors = (table.contiguous(), over_time, states, scales, given.contiguous(), lengths, first, gradient)
+        if ctx.native:
+            sizes = (members, symbols, hidden, batch, steps - 1, every)
+            ends = None if lengths is None else lengths.contiguous()
+            tensors = (table.contiguous(), over_time, states, scales, given.contiguous(), ends, first, gradient)
             call("tokens_backward", table.dtype, *tensors, *sizes)
-            return gradient, first.flatten(0, 1), None, None, None
+            return gradient, first.flatten(0, 1), None, None
         if lengths is None:
             # a copy: the gradient that arrives may be another branch's too
             arriving = given.clone(memory_format=torch.contiguous_format)
@@ -70,60 +72,26 @@ class _GroupedProducts(torch.autograd.Function):
             row = torch.arange(len(lengths))
             arriving[row // batch, lengths - 1, row % batch] = grad
         for m, matrices in enumerate(table.view(members, symbols, hidden, hidden)):
-            scale = scales[m] if how.every else scales
+            scale = scales[m] if every else scales
             into = gradient[m * symbols : (m + 1) * symbols]
-            _backward(matrices, over_time[m], states[m], scale, how.every, arriving[m], first[m].zero_(), into)
-        return gradient, first.flatten(0, 1), None, None, None
+            _backward(matrices, over_time[m], states[m], scale, every, arriving[m], first[m].zero_(), into)
+        return gradient, first.flatten(0, 1), None, None
 
 
-@dataclass(frozen=True)
-class _How:
-    """How often states are divided, how many networks there are, and what computes."""
-
-    every: int
-    members: int
-    native: bool
-
-
-def grouped_products(
-    table: Float[Tensor, "token hidden hidden"],
-    h0: Float[Tensor, "batch hidden"],
-    tokens: Int[Tensor, "batch time"],
-    every: int = 0,
-    backend: str | None = None,
-) -> Float[Tensor, "batch time hidden"]:
-    """Gives every h_t = table[token_t] h_{t-1}.
+def grouped_states(
+    table: Float[Tensor, "token hidden hidden"], h0: Float[Tensor, "batch hidden"], reading: Reading
+) -> Float[Tensor, "batch *time hidden"]:
+    """Gives h_t = table[token_t] h_{t-1} for every t, or for the last of each row.
 
     Args:
         table: a matrix for each token.
         h0: the state before the first token.
-        tokens: which token comes when.
-        every: divide each state by its largest entry after so many steps; 0 never does.
-        backend: "native" or "torch"; None takes what there is.
+        reading: the tokens, and what is asked of them.
     """
     if not in_memory(table, h0):
-        return _differentiably(table, h0, tokens, None, None, every)
-    how = _How(every, 1, choose(backend, table, h0) == "native")
-    return _GroupedProducts.apply(table, h0, tokens, None, how)  # pyright: ignore[reportReturnType]
-
-
-def grouped_end(
-    table: Float[Tensor, "token hidden hidden"],
-    h0: Float[Tensor, "batch hidden"],
-    tokens: Int[Tensor, "batch time"],
-    lengths: Int[Tensor, " batch"],
-    every: int = 0,
-    backend: str | None = None,
-    members: int = 1,
-) -> Float[Tensor, "batch hidden"]:
-    """Gives the state after the last of each row's `lengths` tokens, at least 1.
-
-    With several members, table and rows hold theirs one after the other, and so do the numbers of their tokens.
-    """
-    if not in_memory(table, h0):
-        return _differentiably(table, h0, tokens, lengths, None, every)
-    how = _How(every, members, choose(backend, table, h0) == "native")
-    return _GroupedProducts.apply(table, h0, tokens, lengths, how)  # pyright: ignore[reportReturnType]
+        return _differentiably(table, h0, reading, None)
+    native = choose(reading.backend, table, h0) == "native"
+    return _GroupedStates.apply(table, h0, reading, native)  # pyright: ignore[reportReturnType]
 
 
 def grouped_last(
@@ -198,11 +166,9 @@ def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], o
     out.index_copy_(0, order, product)
 
 
-def _differentiably(
-    table: Tensor, h: Tensor, tokens: Tensor, lengths: Tensor | None, scales: Tensor | None, every: int
-) -> Tensor:
+def _differentiably(table: Tensor, h: Tensor, reading: Reading, scales: Tensor | None) -> Tensor:
     """Computes the same by operations that have second derivatives."""
-    outputs = []
+    outputs, tokens, lengths, every = [], reading.tokens, reading.lengths, reading.every
     for t in range(tokens.shape[1]):
         h = torch.einsum("bij,bj->bi", table[tokens[:, t]], h)
         if every and (t + 1) % every == 0:

@@ -7,10 +7,11 @@ token has its coefficients, or each row and time step.
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from statewise.recurrence.native import call, choose
+from statewise.recurrence.reading import Reading
 from statewise.recurrence.reference import inverse_of_largest
 
 # larger blocks are cheaper as matrix products
@@ -59,24 +60,21 @@ class _Planes(torch.autograd.Function):
 def unroll_planes(
     coefficients: Float[Tensor, "*event out in blocks"],
     h0: Float[Tensor, "batch out blocks"],
-    tokens: Int[Tensor, "batch time"] | None = None,
-    every: int = 0,
-    backend: str | None = None,
-    lengths: Int[Tensor, " batch"] | None = None,
+    reading: Reading | None = None,
 ) -> Float[Tensor, "batch *time out blocks"]:
     """Gives every h_t, or the last of each row.
 
     Args:
-        coefficients: the planes of each token, or, without tokens, those of each [batch, time].
+        coefficients: the planes of each token, or, without a reading, those of each [batch, time].
         h0: the state before the first step.
-        tokens: which token comes when.
-        every: divide each state by its largest entry after so many steps; 0 never does.
-        backend: "native" or "torch"; None takes what there is.
-        lengths: give only the state after so many steps of each row, at least 1.
+        reading: the tokens, and what is asked of them; None asks the kernels for every state.
     """
-    if choose(backend, coefficients, h0) == "native":
-        return _Planes.apply(coefficients, h0, tokens, lengths, every)  # pyright: ignore[reportReturnType]
-    return _take(_steps(coefficients, h0, tokens, every, None), lengths)
+    if reading is None:
+        return _Planes.apply(coefficients, h0, None, None, 0)  # pyright: ignore[reportReturnType]
+    how = (reading.tokens, reading.lengths, reading.every)
+    if choose(reading.backend, coefficients, h0) == "native":
+        return _Planes.apply(coefficients, h0, *how)  # pyright: ignore[reportReturnType]
+    return _take(_steps(coefficients, h0, reading.tokens, reading.every, None), reading.lengths)
 
 
 def _take(states: Tensor, lengths: Tensor | None) -> Tensor:

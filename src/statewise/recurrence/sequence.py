@@ -71,7 +71,7 @@ def _(transition: Block, x: Inputs, h0: Tensor, inside: Tensor | None) -> Tensor
         one = torch.eye(size, dtype=x.dtype, device=x.device).unsqueeze(-1)
         coefficients = torch.where(inside[..., None, None, None], coefficients, one)
     parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
-    return unroll_planes(coefficients, parts, backend="native").transpose(2, 3).flatten(2)
+    return unroll_planes(coefficients, parts).transpose(2, 3).flatten(2)
 
 
 @_states.register
@@ -85,4 +85,4 @@ def _(transition: Rotation, x: Inputs, h0: Tensor, inside: Tensor | None) -> Ten
 def _diagonals(a: Float[Tensor, "batch time hidden"], h0: Tensor, inside: Tensor | None) -> Tensor:
     if inside is not None:
         a = torch.where(inside.unsqueeze(-1), a, 1.0)
-    return unroll_planes(a[:, :, None, None], h0.unsqueeze(1), backend="native").squeeze(2)
+    return unroll_planes(a[:, :, None, None], h0.unsqueeze(1)).squeeze(2)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.recurrence.native import call
-from statewise.recurrence.tokens import EVERY
+from statewise.recurrence.reading import EVERY
 
 
 @dataclass(frozen=True)
