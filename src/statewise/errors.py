@@ -69,6 +69,18 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class NetworkError(StatewiseError):
+    """A model of which nothing can be proved, or that does not fit a machine."""
+
+
+class CompileError(StatewiseError):
+    """A machine that a level cannot track, or not in the way asked for."""
+
+
+class WordsError(StatewiseError):
+    """Labelled words that cannot be read, or contradict each other."""
+
+
 class WrongAnswerError(StatewiseError):
     """A benchmark whose two sides do not agree: nothing is timed."""
 

@@ -12,6 +12,7 @@ import typer
 
 from statewise import __version__
 from statewise.cli.bench import bench
+from statewise.cli.compile import compile_command
 from statewise.cli.demo import demo
 from statewise.cli.machine import machine
 from statewise.cli.parity import demo_parity
@@ -30,6 +31,7 @@ app.command("demo-parity")(demo_parity)
 app.command()(machine)
 app.command()(train)
 app.command("eval")(evaluate)
+app.command("compile")(compile_command)
 app.command()(bench)
 
 

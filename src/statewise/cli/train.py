@@ -98,24 +98,15 @@ def evaluate(
         raise RunError(f"words is {words}; expected at least 1; correct it")
     if plot is not None:
         check_figure_file(plot)
-    options = _options(run)
 
     import torch
 
-    from statewise.assemble import build_training
-    from statewise.checkpoint import read_checkpoint
+    from statewise.cli.saved import load_run
     from statewise.evaluate import evaluate as score_all
-    from statewise.machines import read_machine
-    from statewise.run import MACHINE
 
     torch.set_num_threads(threads)
-    training = build_training(options, read_machine(str(run / MACHINE)))
-    saved = read_checkpoint(run)
-    if saved is None:
-        raise RunError(f'"{shorten(run)}" has no checkpoint yet; train it first')
-    training.restore(*saved)
-    model: Any = training.model.eval()
-    scores = score_all(model, training.task, asked, words, training.seed + 1)
+    saved = load_run(run)
+    scores = score_all(saved.model, saved.task, asked, words, saved.options["seed"] + 1)
     result: dict[str, Any] = {
         "run": str(run),
         "lengths": asked,
@@ -127,7 +118,7 @@ def evaluate(
     if plot is not None:
         from statewise.report.curves import draw_scores
 
-        draw_scores(plot, asked, result["score"], f"{options['model']} on {options['task']}")
+        draw_scores(plot, asked, result["score"], f"{saved.options['model']} on {saved.options['task']}")
         result["plot"] = str(plot)
     lines = [(f"length {s.length:,}", f"accuracy {s.accuracy:.3f}  score {s.score:.3f}") for s in scores]
     show(result, json, lines + ([("plot", str(plot))] if plot else []))
@@ -165,9 +156,3 @@ def _lengths(text: str) -> list[int]:
         raise RunError(f'lengths are "{shorten(text)}"; expected numbers of at least 1; correct them')
     return lengths
 
-
-def _options(run: Path) -> dict[str, Any]:
-    try:
-        return RunConfig.model_validate_json((run / "config.json").read_text()).model_dump(mode="json")
-    except (OSError, ValueError):
-        raise RunError(f'"{shorten(run)}" is not the directory of a run; give one that train wrote') from None

@@ -7,7 +7,7 @@ token has its coefficients, or each row and time step.
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.recurrence.native import call, choose
@@ -16,6 +16,8 @@ from statewise.recurrence.reference import inverse_of_largest
 
 # larger blocks are cheaper as matrix products
 LARGEST_BLOCK = 4
+# tokens whose states are kept at once where only the last is asked for
+_PIECE = 1_024
 
 
 class _Planes(torch.autograd.Function):
@@ -75,6 +77,24 @@ def unroll_planes(
     if choose(reading.backend, coefficients, h0) == "native":
         return _Planes.apply(coefficients, h0, *how)  # pyright: ignore[reportReturnType]
     return _take(_steps(coefficients, h0, reading.tokens, reading.every, None), reading.lengths)
+
+
+def planes_last(
+    coefficients: Float[Tensor, "token out in blocks"],
+    h: Float[Tensor, "batch out blocks"],
+    log_norm: Float[Tensor, " batch"],
+    tokens: Int[Tensor, "batch time"],
+    every: int,
+) -> tuple[Float[Tensor, "batch out blocks"], Float[Tensor, " batch"]]:
+    """Gives the last state alone and the logarithm of its scale, with the kernels, without a gradient."""
+    given, last = coefficients.detach().contiguous(), h.detach()
+    for piece in tokens.split(_PIECE, dim=1):
+        batch, time = piece.shape
+        out, scales = last.new_empty(batch, time, *last.shape[1:]), last.new_ones(batch, time)
+        sizes = (batch, time, last.shape[2], last.shape[1], every)
+        call("planes_forward", last.dtype, given, piece.contiguous(), last.contiguous(), out, scales, *sizes)
+        last, log_norm = out[:, -1], log_norm - scales.double().log().sum(dim=1)
+    return last, log_norm
 
 
 def _take(states: Tensor, lengths: Tensor | None) -> Tensor:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from statewise.recurrence.grouped import grouped_last, grouped_states
 from statewise.recurrence.native import choose
-from statewise.recurrence.planes import LARGEST_BLOCK, unroll_planes
+from statewise.recurrence.planes import LARGEST_BLOCK, planes_last, unroll_planes
 from statewise.recurrence.reading import EVERY, Reading
 from statewise.recurrence.reference import inverse_of_largest, rescale
 from statewise.recurrence.turns import unroll_turns, whole_turns_away
@@ -180,9 +180,48 @@ def _(
 
 @_last.register
 def _(transition: Full, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
-    if torch.is_grad_enabled() or choose(reading.backend, table, h) == "torch":
+    if not _kernels_alone(table, h, reading):
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
     return rescale(*grouped_last(table, h, log_norm, reading.tokens, EVERY))
+
+
+@_last.register(Diagonal)
+@_last.register(Positive)
+def _(
+    transition: Diagonal | Positive, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading
+) -> tuple[Tensor, Tensor]:
+    if not _kernels_alone(table, h, reading):
+        return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
+    factors = table.exp() if isinstance(transition, Positive) else table
+    last, log_norm = planes_last(factors[:, None, None], h.unsqueeze(1), log_norm, reading.tokens, EVERY)
+    return rescale(last.squeeze(1), log_norm)
+
+
+@_last.register
+def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
+    if not _kernels_alone(table, h, reading):
+        return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
+    blocks, size = table.shape[1:3]
+    parts = h.unflatten(1, (blocks, size))
+    if size <= LARGEST_BLOCK:
+        planes = table.permute(0, 2, 3, 1)
+        last, log_norm = planes_last(planes, parts.transpose(1, 2), log_norm, reading.tokens, EVERY)
+        return rescale(last.transpose(1, 2).flatten(1), log_norm)
+    # each block is a row of its own, with a scale of its own, until they are put together
+    own = reading.tokens.unsqueeze(1) * blocks + torch.arange(blocks).unsqueeze(1)
+    rows, scale = grouped_last(
+        table.flatten(0, 1), parts.flatten(0, 1), log_norm.repeat_interleave(blocks), own.flatten(0, 1), EVERY
+    )
+    scale = scale.unflatten(0, (-1, blocks))
+    largest = scale.amax(dim=1)
+    rows = rows.unflatten(0, (-1, blocks)) * (scale - largest.unsqueeze(1)).exp().to(rows.dtype).unsqueeze(-1)
+    return rescale(rows.flatten(1), largest)
+
+
+def _kernels_alone(table: Tensor, h: Tensor, reading: Reading) -> bool:
+    """Whether a word is run by the kernels without a trace for gradients."""
+    ready = not torch.is_grad_enabled() and choose(reading.backend, table, h) == "native"
+    return ready and reading.tokens.shape[1] > 0
 
 
 def _symbols(table: Table) -> int:

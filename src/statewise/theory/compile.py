@@ -1,40 +1,401 @@
-"""Machines into exact weights."""
+"""Machines into weights, at every level of the hierarchy, exact wherever the level's numbers allow it."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int
 
-from statewise.machines import Machine
+from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
+from statewise.expressions import Call, parse
+from statewise.machines import Algebra, Machine, analyse, minimise
+from statewise.theory.counting import counters
+from statewise.theory.irreducible import separating_parts
+from statewise.theory.quotients import CyclicQuotient, Module, cyclic_quotients, modules, readout, separating
+from statewise.tracker import StateTracker
+from statewise.transitions import CP, LEVELS, Block, Diagonal, Full, LinearTransition, Positive, Rotation
+
+# a decay whose multiples float32 holds exactly: exp(-11/16) is close to a half
+_LOG_RATIO = -0.6875
+_EXTRAS = range(6)
+_MAX_CHARACTERS = 1_024
 
 
 @dataclass(frozen=True, eq=False)
-class ExactWeights:
-    """Weights of a network that is a machine: h_t = A(x_t) h_{t-1} from one-hot symbols, answer = argmax of U h_t.
+class Compiled:
+    """A network that was written, not trained.
 
     Args:
-        weight: A, as [hidden, hidden, symbol].
-        initial: the hidden state before the first symbol.
-        readout: U, as [class, hidden].
+        model: the network.
+        level: the name of its level.
+        exact: whether its numbers are the ones that were meant; otherwise these were rounded, and hold for a while.
+        how: the construction, in words.
     """
 
-    weight: Float[Tensor, "out in symbol"]
-    initial: Float[Tensor, " hidden"]
-    readout: Float[Tensor, "classes hidden"]
+    model: StateTracker
+    level: str
+    exact: bool
+    how: str
 
 
-def compile_one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> ExactWeights:
-    """Writes a machine as a full bilinear network with one hidden entry per state (Proposition 1 of the paper).
+def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = torch.float32) -> Compiled:
+    """Writes a machine as a network.
+
+    Args:
+        machine: any; its minimal form is what is written.
+        level: `full`, `cp`, `block(size)`, `rotation`, `diagonal`, `positive`, or `auto` for the lowest level at which
+            the network is exact at all lengths.
+        dtype: of the weights.
+    """
+    minimal = minimise(machine)
+    if level == "auto":
+        return _lowest(minimal, dtype)
+    spec = parse(level)
+    if not isinstance(spec, Call) or spec.name not in LEVELS:
+        raise unknown_name("level", level, ["auto", *LEVELS])
+    size = spec.args[0] if spec.args else next(iter(spec.kwargs.values()), None)
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        raise ExpressionError(f"{spec.name} needs a whole number of at least 1, got {shorten(size)}; correct it")
+    return _AT_LEVEL[spec.name](minimal, size, dtype)
+
+
+def one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> Compiled:
+    """Writes a machine as a full network with one hidden entry per state (Proposition 1 of the paper).
 
     A(a)[q', q] = 1 exactly if delta(q, a) = q'. Then h_t is the one-hot vector of the state after t symbols, and every
     product is of zeros and ones: there is no rounding in any float type, at any length.
     """
-    delta = torch.from_numpy(machine.delta.copy())
-    states, symbols = delta.shape
-    weight = torch.zeros(states, states, symbols, dtype=dtype)
-    q, a = torch.meshgrid(torch.arange(states), torch.arange(symbols), indexing="ij")
-    weight[delta, q, a] = 1
-    readout = torch.zeros(machine.classes, states, dtype=dtype)
-    readout[torch.from_numpy(machine.outputs.copy()), torch.arange(states)] = 1
-    return ExactWeights(weight, torch.nn.functional.one_hot(torch.tensor(machine.start), states).to(dtype), readout)
+    states, symbols = machine.delta.shape
+    matrices = np.zeros((symbols, states, states))
+    q, a = np.meshgrid(np.arange(states), np.arange(symbols), indexing="ij")
+    matrices[a, machine.delta, q] = 1
+    weights = np.zeros((machine.classes, states))
+    weights[machine.outputs, np.arange(states)] = 1
+    full = Full.from_dense(_weight(matrices, dtype))
+    return Compiled(tracker(full, np.eye(states)[machine.start], weights), "full", True, "one-hot states")
+
+
+def tracker(
+    transition: LinearTransition,
+    initial: Float[np.ndarray, " hidden"],
+    weights: Float[np.ndarray, "class hidden"],
+) -> StateTracker:
+    """Puts a network together from a transition, a first state and a readout, in the dtype of the transition."""
+    symbols, hidden = transition.input_size, transition.hidden_size
+    dtype = next(transition.parameters()).dtype
+    model = StateTracker(symbols, len(weights), hidden, "diagonal").to(dtype)
+    model.transition = transition
+    with torch.no_grad():
+        model.initial_state.copy_(torch.from_numpy(np.asarray(initial, dtype=np.float64)))
+        model.readout.copy_(torch.from_numpy(np.asarray(weights, dtype=np.float64)))
+    return model
+
+
+def _lowest(machine: Machine, dtype: torch.dtype) -> Compiled:
+    algebra = analyse(machine)
+    for attempt in (_positive, _diagonal):
+        try:
+            return attempt(machine, None, dtype, algebra)
+        except CompileError:
+            continue
+    found = _exact_blocks(machine, None, dtype)
+    return found if found is not None else one_hot(machine, dtype)
+
+
+def _full(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    _no_size("full", size)
+    return one_hot(machine, dtype)
+
+
+def _cp(machine: Machine, rank: int | None, dtype: torch.dtype) -> Compiled:
+    model = one_hot(machine, dtype).model
+    assert isinstance(model.transition, Full)
+    model.transition = CP.from_dense(model.transition.weight.detach())
+    needed = model.transition.rank
+    if rank is not None and rank < needed:
+        raise CompileError(f"cp({rank}) is too small for one-hot states, which need rank {needed}; use cp({needed})")
+    if rank is not None:
+        wider = CP(machine.symbols, machine.states, rank).to(dtype)
+        with torch.no_grad():
+            for name, part in wider.named_parameters():
+                part.zero_()[:, :needed] = getattr(model.transition, name)
+        model.transition = wider
+    return Compiled(model, f"cp({rank or needed})", True, "one-hot states, a rank-one term for each pair of states")
+
+
+def _block(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    exact = _exact_blocks(machine, size, dtype)
+    if exact is not None:
+        return exact
+    parts = separating_parts(machine, size)
+    if parts is None or len(np.unique(machine.outputs)) < machine.states:
+        limit = "" if size is None else f" of {size}"
+        raise CompileError(
+            f"no blocks{limit} were found for this machine of {machine.states} states; use a larger block, or full"
+        )
+    vectors = np.concatenate(parts.bases, axis=1)
+    whole = np.zeros((machine.symbols, vectors.shape[1], vectors.shape[1]))
+    end = 0
+    for basis in parts.bases:
+        inside = slice(end, end := end + basis.shape[1])
+        # P e_q = e_delta(q), so P basis has row delta(q) of what basis has in row q
+        moved = np.empty((machine.symbols, *basis.shape))
+        for a in range(machine.symbols):
+            moved[a, machine.delta[:, a]] = basis
+        whole[:, inside, inside] = np.einsum("qi,aqj->aij", basis, moved)
+    sizes = [basis.shape[1] for basis in parts.bases]
+    weights = np.full((machine.classes, vectors.shape[1]), 0.0)
+    weights[machine.outputs] = vectors
+    packed = _pack(whole, vectors[machine.start], weights, sizes, size or parts.block)
+    return _block_network(*packed, size or parts.block, dtype, False, "real irreducible parts, rounded")
+
+
+def _exact_blocks(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
+    """Writes a machine in the smallest blocks of whole numbers that are found, or in those of a size."""
+    made = modules(machine)
+    special = _order_eight(machine, size, dtype)
+    if special is not None:
+        return special
+    for largest in sorted({module.size for module in made}):
+        if size is not None and largest > size:
+            return None
+        chosen = separating([module for module in made if module.size <= largest])
+        weights = None if chosen is None else readout(chosen, machine)
+        if chosen is None or weights is None:
+            continue
+        if size is None and len(chosen) == 1 and chosen[0].kind == "one-hot":
+            return one_hot(machine, dtype)
+        return _of_modules(chosen, weights, machine, size or largest, dtype)
+    return None
+
+
+def _of_modules(
+    chosen: Sequence[Module], weights: np.ndarray, machine: Machine, size: int, dtype: torch.dtype
+) -> Compiled:
+    sizes = [module.size for module in chosen]
+    hidden = sum(sizes)
+    matrices = np.zeros((machine.symbols, hidden, hidden))
+    end = 0
+    for module in chosen:
+        inside = slice(end, end := end + module.size)
+        matrices[:, inside, inside] = module.matrices
+    initial = np.concatenate([module.vectors[machine.start] for module in chosen])
+    kinds = ", ".join(sorted({module.kind for module in chosen}))
+    how = f"{len(chosen)} block{'s' if len(chosen) > 1 else ''} of whole numbers: {kinds}"
+    return _block_network(*_pack(matrices, initial, weights, sizes, size), size, dtype, True, how)
+
+
+def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
+    """Eighths of a turn are whole numbers in two dimensions, times a root of 2 that directions do not see."""
+    if machine.states != 8 or size not in (None, 2) or len(np.unique(machine.outputs)) < 8:
+        return None
+    found = [quotient for quotient in cyclic_quotients(machine) if quotient.order == 8]
+    if not found:
+        return None
+    eighth = np.array([[1, -1], [1, 1]])
+    powers = [np.linalg.matrix_power(eighth, e) for e in range(8)]
+    # even powers are multiples of quarter turns: without the factor they are as small as they can be
+    powers = [power // np.gcd.reduce(power.ravel()) for power in powers]
+    points = np.stack([power[:, 0] for power in powers])
+    # corners of a square are longer than its sides' middles: weigh them alike, near enough for any of the eight
+    scaled = np.where(np.abs(points).sum(axis=1, keepdims=True) == 2, 5 * points, 7 * points)
+    weights = np.zeros((machine.classes, 2))
+    weights[machine.outputs] = scaled[found[0].residues]
+    matrices = np.stack([powers[e] for e in found[0].added.tolist()]).astype(float)
+    return _block_network(matrices, points[0].astype(float), weights, 2, dtype, True, "eighths of a turn")
+
+
+def _rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    _no_size("rotation", size)
+    if not analyse(machine).abelian:
+        raise CompileError("rotations track Abelian groups only, and this machine is none; use --level auto")
+    characters = _characters(machine)
+    each = characters.coordinates()
+    if len(np.unique(machine.outputs)) < machine.states:
+        # the indicator of a state is the sum of all characters, each turned back by its own
+        characters = characters.products()
+        each = characters.coordinates()
+    weights = np.zeros((machine.classes, each.shape[1]))
+    np.add.at(weights, machine.outputs, each)
+    count = characters.by_symbol.shape[1]
+    transition = Rotation(machine.symbols, 2 * count).to(dtype)
+    with torch.no_grad():
+        transition.weight.copy_(torch.from_numpy(characters.angles(characters.by_symbol).T.copy()))
+    how = f"{count} character{'s' if count > 1 else ''}, rounded"
+    return Compiled(tracker(transition, np.tile([1.0, 0.0], count), weights), "rotation", False, how)
+
+
+@dataclass(frozen=True, eq=False)
+class _Characters:
+    """Characters of an Abelian group, as whole numbers of parts of a turn."""
+
+    parts: int
+    by_symbol: Int[np.ndarray, "symbol character"]
+    by_state: Int[np.ndarray, "state character"]
+
+    def angles(self, phases: np.ndarray) -> np.ndarray:
+        """Gives angles in (-pi, pi]."""
+        return 2 * np.pi * np.where(2 * phases > self.parts, phases - self.parts, phases) / self.parts
+
+    def coordinates(self) -> Float[np.ndarray, "state entry"]:
+        """Gives the cosines and sines of each state."""
+        turned = self.angles(self.by_state)
+        return np.stack([np.cos(turned), np.sin(turned)], axis=-1).reshape(len(turned), -1)
+
+    def products(self) -> "_Characters":
+        """Gives all characters that these generate, one of each pair of conjugates."""
+        if len(self.by_state) > _MAX_CHARACTERS:
+            raise CompileError(
+                f"the group has {len(self.by_state)} elements; at most {_MAX_CHARACTERS} are written as rotations"
+            )
+        first = (np.zeros(len(self.by_symbol), dtype=np.int64), np.zeros(len(self.by_state), dtype=np.int64))
+        known, waiting = {first[1].tobytes(): first}, [first]
+        while waiting:
+            by_symbol, by_state = waiting.pop()
+            for c in range(self.by_state.shape[1]):
+                both = tuple((part + own) % self.parts for part, own in (
+                    (by_symbol, self.by_symbol[:, c]), (by_state, self.by_state[:, c])
+                ))
+                if both[1].tobytes() not in known:
+                    known[both[1].tobytes()] = both
+                    waiting.append(both)
+        kept = [key for key, (_, by_state) in known.items() if key <= (-by_state % self.parts).tobytes()]
+        chosen = [known[key] for key in kept]
+        return _Characters(self.parts, *(np.stack(part, axis=1) for part in zip(*chosen, strict=True)))
+
+
+def _characters(machine: Machine) -> _Characters:
+    """Gives few characters of an Abelian group that keep all elements apart."""
+    chosen: list[CyclicQuotient] = []
+    cells = 1
+    for quotient in cyclic_quotients(machine) if machine.states > 1 else []:
+        apart = len(np.unique(np.stack([other.residues for other in [*chosen, quotient]]), axis=1).T)
+        if apart > cells:
+            chosen.append(quotient)
+            cells = apart
+    if not chosen:
+        nothing = (np.zeros((machine.symbols, 1), dtype=np.int64), np.zeros((machine.states, 1), dtype=np.int64))
+        return _Characters(1, *nothing)
+    parts = math.lcm(*(quotient.order for quotient in chosen))
+    by_symbol = np.stack([q.added * (parts // q.order) for q in chosen], axis=1)
+    return _Characters(parts, by_symbol, np.stack([q.residues * (parts // q.order) for q in chosen], axis=1))
+
+
+def _diagonal(
+    machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None
+) -> Compiled:
+    _no_size("diagonal", size)
+    algebra = algebra or analyse(machine)
+    if not algebra.commutative or max(algebra.periods) > 2:
+        reason = f"a period of {max(algebra.periods)}" if algebra.commutative else "symbols whose order matters"
+        raise CompileError(f"real diagonals cannot track this machine, which has {reason}; use --level auto")
+    chosen = separating([module for module in modules(machine) if module.size == 1])
+    weights = None if chosen is None else readout(chosen, machine)
+    if chosen is not None and weights is not None:
+        entries = np.stack([module.matrices[:, 0, 0] for module in chosen], axis=1).astype(float)
+        initial = np.concatenate([module.vectors[machine.start] for module in chosen])
+        return Compiled(tracker(_diagonal_of(entries, dtype), initial, weights), "diagonal", True, "signs")
+    return _counted(machine, "diagonal", dtype)
+
+
+def _positive(
+    machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None
+) -> Compiled:
+    _no_size("positive", size)
+    algebra = algebra or analyse(machine)
+    if not (algebra.commutative and algebra.aperiodic):
+        reason = f"a period of {max(algebra.periods)}" if algebra.commutative else "symbols whose order matters"
+        raise CompileError(f"positive diagonals cannot track this machine, which has {reason}; use --level auto")
+    return _counted(machine, "positive", dtype)
+
+
+def _counted(machine: Machine, level: str, dtype: torch.dtype) -> Compiled:
+    """Tries ever sharper indicators until the weights, as stored, are proved right."""
+    from statewise.theory.certify.counts import decide_by_counts
+    from statewise.theory.network import network_of
+
+    ratio = float(np.exp(_LOG_RATIO)) if level == "positive" else 0.5
+    for extra in _EXTRAS:
+        made = counters(machine, ratio, extra)
+        if made is None:
+            break
+        if level == "positive":
+            transition: LinearTransition = Positive(machine.symbols, made.decays.shape[1]).to(dtype)
+            assert isinstance(transition, Positive)
+            with torch.no_grad():
+                transition.weight.copy_(torch.from_numpy(_LOG_RATIO * made.decays.T))
+        else:
+            transition = _diagonal_of(made.signs * 0.5**made.decays, dtype)
+        model = tracker(transition, np.ones(made.decays.shape[1]), made.readout / np.abs(made.readout).max())
+        proof = decide_by_counts(network_of(model), machine)
+        if proof is not None and proof.equal:
+            return Compiled(model, level, True, "counts of symbols, by decays" + (" and signs" * (level == "diagonal")))
+    raise CompileError(f"{level} tracks this machine, but the weights found are too many or too large; use a higher level")
+
+
+def _diagonal_of(entries: Float[np.ndarray, "symbol hidden"], dtype: torch.dtype) -> Diagonal:
+    return Diagonal.from_dense(torch.diag_embed(torch.from_numpy(entries)).permute(1, 2, 0).to(dtype))
+
+
+def _pack(
+    matrices: np.ndarray, initial: np.ndarray, weights: np.ndarray, sizes: Sequence[int], size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Puts small blocks side by side into blocks of one size, and fills up with zeros."""
+    bins: list[list[int]] = []
+    room: list[int] = []
+    for part in sorted(range(len(sizes)), key=lambda p: -sizes[p]):
+        place = next((b for b, free in enumerate(room) if free >= sizes[part]), None)
+        if place is None:
+            bins.append([])
+            room.append(size)
+            place = len(bins) - 1
+        bins[place].append(part)
+        room[place] -= sizes[part]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    where = np.full(size * len(bins), -1, dtype=np.int64)
+    for b, parts in enumerate(bins):
+        inside = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in parts])
+        where[b * size : b * size + len(inside)] = inside
+    used = where >= 0
+
+    def spread(values: np.ndarray, axis: int) -> np.ndarray:
+        taken = np.take(values, np.maximum(where, 0), axis=axis)
+        shape = [1] * values.ndim
+        shape[axis] = len(where)
+        return taken * used.reshape(shape)
+
+    return spread(spread(matrices, 1), 2), spread(initial, 0), spread(weights, 1)
+
+
+def _block_network(
+    matrices: np.ndarray,
+    initial: np.ndarray,
+    weights: np.ndarray,
+    size: int,
+    dtype: torch.dtype,
+    exact: bool,
+    how: str,
+) -> Compiled:
+    transition = Block.from_dense(_weight(matrices, dtype), size)
+    return Compiled(tracker(transition, initial, weights), f"block({size})", exact, how)
+
+
+def _weight(matrices: Float[np.ndarray, "symbol out in"], dtype: torch.dtype) -> torch.Tensor:
+    return torch.from_numpy(matrices.transpose(1, 2, 0).copy()).to(dtype)
+
+
+def _no_size(level: str, size: int | None) -> None:
+    if size is not None:
+        raise ExpressionError(f"{level} takes no size, got {size}; leave it out")
+
+
+_AT_LEVEL: dict[str, Callable[[Machine, int | None, torch.dtype], Compiled]] = {
+    "full": _full,
+    "cp": _cp,
+    "block": _block,
+    "rotation": _rotation,
+    "diagonal": _diagonal,
+    "positive": _positive,
+}

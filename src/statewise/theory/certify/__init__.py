@@ -1,0 +1,1 @@
+"""Proofs and refutations: does a network answer as a machine does, on every word?"""

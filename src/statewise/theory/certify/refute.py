@@ -1,0 +1,270 @@
+"""The search for a word on which a network differs from its machine.
+
+First all words, while they are few enough; then those whose right logit leads by least, kept apart by the state they lead
+to; then powers x u^n z: along u^n a network that is not exact drifts, and the drift shows sooner or later. What is found
+in floats counts only after it was replayed exactly.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from statewise.machines import Machine
+from statewise.theory.certify.replay import Replayed, Word, move_all, replay
+from statewise.theory.network import Network
+
+_MAX_NUMBERS = 2_000_000
+_WIDTH, _DEEPEST = 1_500, 300
+_MAX_LOOPS, _MAX_TIMES = 64, 20_000
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A word, and what is certain about it."""
+
+    word: Word
+    replayed: Replayed
+    found_by: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search came to.
+
+    Args:
+        counterexample: the shortest that was found and confirmed; None if none was.
+        proven: all words of the lengths asked for, up to this many symbols, are answered rightly, with rounding bounded;
+            None if not even the shortest are.
+        tried: what was looked at, in words.
+    """
+
+    counterexample: Counterexample | None
+    proven: int | None
+    tried: tuple[str, ...]
+
+
+def search(network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0) -> Search:
+    """Looks for a counterexample, shortest words first, for about so many seconds."""
+    began = time.perf_counter()
+    everything = _Everything(network, machine, shortest)
+    found = everything.run(began + 0.2 * seconds)
+    tried = [f"all words up to {everything.depth} symbols"]
+    if found is None:
+        # what is found here first is short: a wrong word of a fragile machine is mostly a power
+        deepest, found = _beam(network, machine, shortest, began + 0.4 * seconds, everything)
+        tried.append(f"words of small margin up to {deepest} symbols")
+        most = None if found is None else len(found.word) - 1
+        loops, times, power = _powers(network, machine, shortest, began + seconds, most)
+        tried.append(f"powers of {loops} words, up to {times:,} times")
+        found = power or found
+    return Search(found, everything.proven, tuple(tried))
+
+
+class _Everything:
+    """All words of one length after the other, with bounds on the rounding of float64.
+
+    With |A| for the matrix of absolute values, a product of t matrices and a vector computed in floats is off by at
+    most gamma |A_t| ... |A_1| |h_0|, gamma = t (H + 2) u / (1 - t (H + 2) u): the bounds g below are these products.
+    """
+
+    def __init__(self, network: Network, machine: Machine, shortest: int) -> None:
+        self.network, self.machine, self.shortest = network, machine, shortest
+        self.h, self.g = network.initial[None], np.abs(network.initial)[None]
+        self.q = np.array([machine.start])
+        self.back: list[tuple[np.ndarray, np.ndarray]] = []
+        self.depth = 0
+        self.proven: int | None = None
+
+    def run(self, until: float) -> Counterexample | None:
+        """Goes on while all words of the next length fit."""
+        certain = True
+        while True:
+            if self.depth >= self.shortest:
+                margins = _margins(self.network, self.h, self.machine.outputs[self.q])
+                for place in np.argsort(margins)[:20].tolist():
+                    if margins[place] > 1e-9:
+                        break
+                    found = _confirmed(self.network, self.machine, Word(self.word(place)), "all words")
+                    if found is not None:
+                        return found
+                certain = certain and self._certain(margins)
+                if certain:
+                    self.proven = self.depth
+            if len(self.q) * self.network.symbols * self.network.hidden > _MAX_NUMBERS or time.perf_counter() > until:
+                return None
+            self._deeper()
+
+    def _certain(self, margins: Float[np.ndarray, " word"]) -> bool:
+        """Whether every margin exceeds what rounding can have done to it."""
+        network, outputs = self.network, self.machine.outputs[self.q]
+        steps = (self.depth + 1) * (network.hidden + 3) * 2.0**-53
+        weights = np.abs(network.readout).max(axis=0) + np.abs(network.readout[outputs])
+        error = 1.01 * steps * (weights * self.g).sum(axis=1) / np.linalg.norm(self.h, axis=1)
+        return bool((margins > error).all())
+
+    def _deeper(self) -> None:
+        network, words = self.network, len(self.q)
+        h, g = _after_each(network.matrices, self.h), _after_each(np.abs(network.matrices), self.g)
+        # powers of two change nothing but the exponent
+        scale = 2.0 ** -np.frexp(np.maximum(np.abs(h).max(axis=1, keepdims=True), np.finfo(float).tiny))[1]
+        self.h, self.g = h * scale, g * scale
+        self.back.append((np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)))
+        self.q = self.machine.delta[self.q].reshape(-1)
+        self.depth += 1
+
+    def word(self, place: int) -> tuple[int, ...]:
+        """Gives the word that leads to a place of the last layer."""
+        return _walk_back(self.back, place)
+
+
+def _beam(
+    network: Network, machine: Machine, shortest: int, until: float, begun: _Everything
+) -> tuple[int, Counterexample | None]:
+    """Keeps, for each state, the words whose margins are smallest; directions that are nearly alike count once."""
+    each = max(4, _WIDTH // machine.states)
+    depth = begun.depth
+    kept = _thin(begun.h, begun.q, _margins(network, begun.h, machine.outputs[begun.q]), each)
+    h, q = begun.h[kept], begun.q[kept]
+    back = [*begun.back[:-1], tuple(part[kept] for part in begun.back[-1])] if begun.back else []
+    while depth < _DEEPEST and time.perf_counter() < until:
+        words = len(q)
+        h = _after_each(network.matrices, h)
+        h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(float).tiny)
+        parents = np.repeat(np.arange(words), network.symbols)
+        last = np.tile(np.arange(network.symbols), words)
+        q = machine.delta[q].reshape(-1)
+        depth += 1
+        margins = _margins(network, h, machine.outputs[q])
+        if depth >= shortest:
+            for place in np.argsort(margins)[:5].tolist():
+                if margins[place] > 1e-9:
+                    break
+                word = (*_walk_back(back, int(parents[place])), int(last[place]))
+                found = _confirmed(network, machine, Word(word), "a beam of small margins")
+                if found is not None:
+                    return depth, found
+        kept = _thin(h, q, margins, each)
+        h, q = h[kept], q[kept]
+        back.append((parents[kept], last[kept]))
+    return depth, None
+
+
+def _thin(h: np.ndarray, q: np.ndarray, margins: np.ndarray, each: int) -> Int[np.ndarray, " kept"]:
+    order = np.argsort(margins)
+    # a random sum stands for the rounded direction: two that differ hardly ever share one
+    mixed = np.random.default_rng(0).integers(1, 2**40, h.shape[1] + 1)
+    keys = np.round(h[order] * 50).astype(np.int64) @ mixed[1:] + q[order] * mixed[0]
+    _, first = np.unique(keys, return_index=True)
+    candidates = order[np.sort(first)]
+    kept = [candidates[q[candidates] == state][:each] for state in np.unique(q)]
+    return np.concatenate(kept)
+
+
+def _powers(
+    network: Network, machine: Machine, shortest: int, until: float, most: int | None
+) -> tuple[int, int, Counterexample | None]:
+    """Follows x u^n z for short u and z, and an x that leads to each state; gives the shortest confirmed failure."""
+    loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
+    access = _access_words(machine)
+    prefixes = np.zeros((len(access), network.hidden))
+    for row, word in enumerate(access):
+        prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
+    matrices = np.stack([_product(network, loop) for loop in loops])
+    moves = np.stack([move_all(machine, loop) for loop in loops])
+    starts = np.array([int(machine.final(np.array(word, dtype=np.int64))) for word in access])
+    h = np.broadcast_to(prefixes, (len(loops), *prefixes.shape))
+    q = np.broadcast_to(starts, (len(loops), len(access)))
+    best: Counterexample | None = None
+    lengths = np.array([len(loop) for loop in loops])
+    times, unit = 0, np.finfo(float).tiny
+    while times < _MAX_TIMES and time.perf_counter() < until:
+        times += 1
+        limit = most if best is None else len(best.word) - 1
+        if limit is not None and times * int(lengths.min()) > limit:
+            break
+        h = h @ matrices.transpose(0, 2, 1)
+        h = h / np.maximum(np.linalg.norm(h, axis=2, keepdims=True), unit)
+        q = np.take_along_axis(moves, q, axis=1)
+        # every suffix at first, later only now and then: the drift is slow by then
+        suffixes: list[tuple[int, ...]] = [()]
+        if times < 40 or times % 8 == 0:
+            suffixes += [(a,) for a in range(min(network.symbols, 12))]
+        for suffix in suffixes:
+            hs, qs = h, q
+            for a in suffix:
+                hs, qs = hs @ network.matrices[a].T, machine.delta[qs, a]
+            margins = _margins(network, hs.reshape(-1, network.hidden), machine.outputs[qs.reshape(-1)])
+            for place in np.flatnonzero(margins < 1e-9)[:200].tolist():
+                loop, row = divmod(place, len(access))
+                word = Word(access[row], loops[loop], times, suffix)
+                if len(word) < shortest or (limit is not None and len(word) > limit):
+                    continue
+                if best is not None and len(word) >= len(best.word):
+                    continue
+                found = _confirmed(network, machine, word, "powers of a word")
+                if found is not None:
+                    best, limit = found, len(word) - 1
+    return len(loops), times, best
+
+
+def _short_words(symbols: int) -> Iterator[tuple[int, ...]]:
+    for length in (1, 2, 3):
+        yield from itertools.product(range(symbols), repeat=length)
+
+
+def _product(network: Network, word: tuple[int, ...]) -> Float[np.ndarray, "out in"]:
+    made = np.eye(network.hidden)
+    for symbol in word:
+        made = network.matrices[symbol] @ made
+    return made
+
+
+def _access_words(machine: Machine) -> list[tuple[int, ...]]:
+    """Gives a shortest word to each state that can be reached."""
+    words: dict[int, tuple[int, ...]] = {machine.start: ()}
+    order = [machine.start]
+    for here in order:
+        for symbol, there in enumerate(machine.delta[here].tolist()):
+            if there not in words:
+                words[there] = (*words[here], symbol)
+                order.append(there)
+    return [words[q] for q in order]
+
+
+def _after_each(
+    matrices: Float[np.ndarray, "symbol out in"], h: Float[np.ndarray, "word in"]
+) -> Float[np.ndarray, "longer out"]:
+    """Gives the states after each word and each symbol, symbols fastest."""
+    symbols, hidden = matrices.shape[:2]
+    return (h @ matrices.reshape(symbols * hidden, -1).T).reshape(len(h) * symbols, hidden)
+
+
+def _margins(
+    network: Network, h: Float[np.ndarray, "word hidden"], outputs: Int[np.ndarray, " word"]
+) -> Float[np.ndarray, " word"]:
+    """Gives by how much the right logit leads, relative to the size of the state."""
+    logits = h @ network.readout.T
+    rows = np.arange(len(h))
+    own = logits[rows, outputs]
+    logits[rows, outputs] = -np.inf
+    rival = logits.max(axis=1) if network.classes > 1 else np.full(len(h), -np.inf)
+    return (own - rival) / np.maximum(np.linalg.norm(h, axis=1), np.finfo(float).tiny)
+
+
+def _walk_back(back: list[tuple[np.ndarray, np.ndarray]], place: int) -> tuple[int, ...]:
+    symbols: list[int] = []
+    for parents, last in reversed(back):
+        symbols.append(int(last[place]))
+        place = int(parents[place])
+    return tuple(reversed(symbols))
+
+
+def _confirmed(network: Network, machine: Machine, word: Word, found_by: str) -> Counterexample | None:
+    replayed = replay(network, machine, word)
+    if replayed is None or replayed.given == replayed.right:
+        return None
+    return Counterexample(word, replayed, found_by)

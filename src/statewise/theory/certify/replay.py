@@ -1,0 +1,135 @@
+"""What a network answers on one word, without rounding: in whole numbers, or in balls that hold the true value."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from statewise.machines import Machine
+from statewise.theory.network import Network
+
+# whole numbers grow by some sixty bits a symbol; beyond this, balls are used where python-flint is installed
+_LONGEST_EXACT = 600
+_LONGEST_WITHOUT_BALLS = 4_000
+_PRECISIONS = (128, 512, 2_048, 8_192)
+
+
+@dataclass(frozen=True)
+class Word:
+    """The word x u^n z, written short: `prefix`, then `loop` so many `times`, then `suffix`."""
+
+    prefix: tuple[int, ...]
+    loop: tuple[int, ...] = ()
+    times: int = 0
+    suffix: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.prefix) + len(self.loop) * self.times + len(self.suffix)
+
+    def symbols(self) -> tuple[int, ...]:
+        """Gives the whole word."""
+        return self.prefix + self.loop * self.times + self.suffix
+
+    def written(self, machine: Machine) -> str:
+        """Gives the word in the machine's symbols, with a power for the loop."""
+        parts = [" ".join(machine.decode(self.prefix)), "", " ".join(machine.decode(self.suffix))]
+        if self.times:
+            loop = " ".join(machine.decode(self.loop))
+            parts[1] = f"({loop})^{self.times}"
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What is certain about one word.
+
+    Args:
+        right: the machine's output.
+        given: a class whose logit is not below that of the right one; the right one itself if it is the largest.
+        arithmetic: "whole numbers", or how many bits the balls had.
+    """
+
+    right: int
+    given: int
+    arithmetic: str
+
+
+def replay(network: Network, machine: Machine, word: Word) -> Replayed | None:
+    """Computes the answer to a word for certain; None where the arithmetic at hand cannot decide it."""
+    right = int(machine.outputs[_final(machine, word)])
+    if len(word) <= _LONGEST_EXACT:
+        return _in_integers(network, word, right)
+    try:
+        import flint
+    except ImportError:
+        return _in_integers(network, word, right) if len(word) <= _LONGEST_WITHOUT_BALLS else None
+    before = flint.ctx.prec
+    try:
+        for bits in _PRECISIONS:
+            flint.ctx.prec = bits
+            found = _in_balls(network, word, right, flint)
+            if found is not None:
+                return Replayed(right, found, f"balls of {bits} bits")
+    finally:
+        flint.ctx.prec = before
+    return None
+
+
+def _final(machine: Machine, word: Word) -> int:
+    state = int(move_all(machine, word.prefix)[machine.start])
+    power, times = move_all(machine, word.loop), word.times
+    while times:
+        if times & 1:
+            state = int(power[state])
+        power, times = power[power], times >> 1
+    return int(move_all(machine, word.suffix)[state])
+
+
+def move_all(machine: Machine, word: tuple[int, ...]) -> Int[np.ndarray, " state"]:
+    """Gives where a word leads each state."""
+    states = np.arange(machine.states)
+    for symbol in word:
+        states = machine.delta[states, symbol]
+    return states
+
+
+def _in_integers(network: Network, word: Word, right: int) -> Replayed:
+    matrices, h, readout = network.integers
+    for symbol in word.symbols():
+        h = matrices[symbol] @ h
+    logits = (readout @ h).tolist()
+    if right >= len(logits):
+        return Replayed(right, int(np.argmax(logits)), "whole numbers")
+    rivals = [c for c, logit in enumerate(logits) if c != right and logit >= logits[right]]
+    return Replayed(right, max(rivals, key=lambda c: logits[c], default=right), "whole numbers")
+
+
+def _in_balls(network: Network, word: Word, right: int, flint: Any) -> int | None:
+    def ball(values: np.ndarray) -> Any:
+        return flint.arb_mat(*values.shape, [flint.arb(value) for value in values.ravel().tolist()])
+
+    matrices = {a: ball(network.matrices[a]) for a in set(word.prefix + word.loop + word.suffix)}
+    h = ball(network.initial[:, None])
+    for symbol in word.prefix:
+        h = matrices[symbol] * h
+    if word.times:
+        power = ball(np.eye(network.hidden))
+        for symbol in word.loop:
+            power = matrices[symbol] * power
+        times = word.times
+        while times:
+            if times & 1:
+                h = power * h
+            times >>= 1
+            if times:
+                power = power * power
+    for symbol in word.suffix:
+        h = matrices[symbol] * h
+    logits = [(ball(network.readout) * h)[c, 0] for c in range(network.classes)]
+    wrong = [c for c in range(network.classes) if c != right and (logits[c] - logits[right]).lower() > 0]
+    if wrong:
+        return wrong[0]
+    if all((logits[right] - logits[c]).lower() > 0 for c in range(network.classes) if c != right):
+        return right
+    return None

@@ -1,0 +1,95 @@
+"""The whole judgement of a network: proven, refuted, right up to a horizon, or unknown."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from statewise.errors import NetworkError
+from statewise.machines import Machine, minimise
+from statewise.theory.certify.counts import decide_by_counts
+from statewise.theory.certify.horizon import prove_horizon
+from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series
+from statewise.theory.certify.refute import Counterexample, search
+from statewise.theory.certify.replay import Word, replay
+from statewise.theory.network import Network
+
+Status = Literal["proven", "refuted", "horizon", "unknown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a network and a machine, and how.
+
+    Args:
+        status: "proven" for all words of at least `shortest` symbols; "refuted" by a word; right for all such words up
+            to the "horizon"; or "unknown".
+        method: what decided.
+        reason: why, in a sentence.
+        shortest: words of fewer symbols are not judged.
+        horizon: all judged words of up to so many symbols are right; None if that is not known, or if all are.
+        counterexample: a word on which the two differ, replayed exactly.
+    """
+
+    status: Status
+    method: str
+    reason: str
+    shortest: int
+    horizon: int | None = None
+    counterexample: Counterexample | None = None
+
+
+def certify(network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0) -> Verdict:
+    """Judges whether a network answers as a machine does on all words of at least `shortest` symbols.
+
+    Exact decisions come first; then a bound on how errors grow; then a search for a counterexample of about so many
+    seconds. "proven" always has a proof behind it: sampling never leads there.
+    """
+    check_fit(network, machine)
+    minimal = minimise(machine)
+    for method, decide in (("orbit", decide_by_orbit), ("series", decide_by_series), ("counts", decide_by_counts)):
+        decided = decide(network, minimal, shortest)
+        if decided is None:
+            continue
+        if decided.equal:
+            return Verdict("proven", method, _PROVEN[method], shortest)
+        word = Word(decided.word or ())
+        replayed = replay(network, minimal, word)
+        if replayed is not None and replayed.given != replayed.right:
+            found = Counterexample(word, replayed, method)
+            least = len(word) - 1 if method == "orbit" and len(word) > shortest else None
+            return Verdict("refuted", method, "a shortest word on which they differ", shortest, least, found)
+    near = prove_horizon(network, minimal)
+    if near is not None and near.length is None:
+        return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
+    searched = search(network, minimal, shortest, seconds)
+    horizons = [n for n in (searched.proven, None if near is None else near.length) if n is not None and n >= shortest]
+    horizon = max(horizons, default=None)
+    tried = "; ".join(searched.tried)
+    found = searched.counterexample
+    if found is not None:
+        least = None if horizon is None else min(horizon, len(found.word) - 1)
+        return Verdict("refuted", found.found_by, f"replayed in {found.replayed.arithmetic}", shortest, least, found)
+    if horizon is not None:
+        by_growth = near is not None and near.length == horizon
+        method = "growth of errors" if by_growth else "all words"
+        return Verdict("horizon", method, f"no wrong word was found: {tried}", shortest, horizon)
+    return Verdict("unknown", "search", f"no proof, and no wrong word was found: {tried}", shortest)
+
+
+def check_fit(network: Network, machine: Machine) -> None:
+    """Refuses a machine whose symbols or outputs the network does not have."""
+    if network.symbols != machine.symbols:
+        raise NetworkError(
+            f"the network reads {network.symbols} symbols and the machine {machine.symbols}; give the machine it tracks"
+        )
+    if network.classes < machine.classes:
+        raise NetworkError(
+            f"the machine has {machine.classes} outputs and the network's readout {network.classes}; "
+            "give the machine it tracks"
+        )
+
+
+_PROVEN = {
+    "orbit": "all directions that words lead to were looked at, in whole numbers",
+    "series": "logits are a function of the machine's state, in rational numbers",
+    "counts": "all counts of symbols were looked at, with bounds on what lies beyond",
+}

@@ -1,0 +1,121 @@
+"""A tracker as numbers: what proofs, searches and repairs read."""
+
+import copy
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from statewise.errors import NetworkError
+from statewise.recurrence.tokens import token_table
+from statewise.tracker import StateTracker
+from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive
+
+# levels whose matrices, on one-hot tokens, hold stored weights and nothing else
+_STORED = (Full, Block, Diagonal)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The function h_t = A[a_t] h_{t-1}, answered by the class whose logit (U h_t)_c is larger than all others.
+
+    Numbers are read as the rationals that they are; multiplying a matrix or a state by a positive number changes no
+    answer, so hidden normalisation plays no part. Two equal largest logits are no answer.
+
+    Args:
+        matrices: A[a] for each symbol a.
+        initial: h_0.
+        readout: U.
+        stored: whether each entry is a stored weight; otherwise it was computed from several, and rounded to 53 bits.
+        logs: of a positive diagonal, what is stored: the logarithms of its entries.
+    """
+
+    matrices: Float[np.ndarray, "symbol out in"]
+    initial: Float[np.ndarray, " hidden"]
+    readout: Float[np.ndarray, "classes hidden"]
+    stored: bool = True
+    logs: Float[np.ndarray, "symbol hidden"] | None = None
+
+    def __post_init__(self) -> None:
+        parts = (self.matrices, self.initial, self.readout)
+        if not all(np.isfinite(part).all() for part in parts):
+            raise NetworkError("the network has weights that are not finite; train it again, or use another run")
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols it reads."""
+        return len(self.matrices)
+
+    @property
+    def hidden(self) -> int:
+        """The hidden size."""
+        return len(self.initial)
+
+    @property
+    def classes(self) -> int:
+        """How many outputs it tells apart."""
+        return len(self.readout)
+
+    @cached_property
+    def integers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Matrices, first state and readout as Python integers, each times a positive number."""
+        return (
+            np.stack([_integers(matrix) for matrix in self.matrices]),
+            _integers(self.initial),
+            _integers(self.readout),
+        )
+
+    def states(self, words: Int[np.ndarray, "word time"]) -> Float[np.ndarray, "word hidden"]:
+        """Gives the last hidden states of words of one length, with norm 1."""
+        h = np.broadcast_to(self.initial, (len(words), self.hidden))
+        for t in range(words.shape[1]):
+            h = np.einsum("bij,bj->bi", self.matrices[words[:, t]], h)
+            h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return h
+
+    def answers(self, words: Int[np.ndarray, "word time"]) -> Int[np.ndarray, " word"]:
+        """Gives the classes of the largest logits after words of one length."""
+        return (self.states(words) @ self.readout.T).argmax(axis=1)
+
+
+def network_of(model: Any) -> Network:
+    """Reads a trained or compiled tracker; a model that is no product of matrices is refused."""
+    if not isinstance(model, StateTracker):
+        raise NetworkError(
+            f"{type(model).__name__} is not bilinear: its state is no product of matrices; give a level such as full"
+        )
+    if not isinstance(model.transition, LinearTransition):
+        raise NetworkError(
+            "the network has an additive term, so its state is no product of matrices; "
+            "train it with additive none, or look at its scores with eval"
+        )
+    transition = model.transition
+    with torch.no_grad():
+        embeddings = None if model.embeddings is None else model.embeddings.double()
+        # in float64, so that computed matrices are right to 53 bits
+        doubled = copy.deepcopy(transition).double()
+        table = token_table(doubled, embeddings)
+        matrices = doubled.dense(table)
+    parts = (matrices, model.initial_state, model.readout)
+    stored = embeddings is None and isinstance(transition, _STORED)
+    logs = table.detach().numpy() if isinstance(transition, Positive) and embeddings is None else None
+    return Network(*(part.detach().double().numpy() for part in parts), stored=stored, logs=logs)
+
+
+def _integers(values: np.ndarray) -> np.ndarray:
+    """Writes numbers as whole numbers without a common divisor, times one positive factor."""
+    if (np.rint(values) == values).all() and np.abs(values).max() < 2.0**53:
+        small = values.astype(np.int64)
+        return (small // max(1, int(np.gcd.reduce(small.ravel())))).astype(object)
+    ratios = [Fraction(value) for value in values.ravel().tolist()]
+    scale = math.lcm(*(ratio.denominator for ratio in ratios))
+    whole = [int(ratio * scale) for ratio in ratios]
+    divisor = math.gcd(*whole) or 1
+    made = np.empty(len(whole), dtype=object)
+    made[:] = [value // divisor for value in whole]
+    return made.reshape(values.shape)
