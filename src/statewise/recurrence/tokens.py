@@ -23,6 +23,8 @@ from statewise.transitions import Block, Diagonal, Full, LinearTransition, Posit
 
 # of a transition with an additive term, several tensors
 Table = Tensor | tuple[Tensor, ...]
+# tokens whose states are kept at once where only the last is asked for
+_PIECE = 1_024
 # after each token, or after the last one only
 States = Float[Tensor, "batch time hidden"] | Float[Tensor, "batch hidden"]
 
@@ -173,6 +175,15 @@ def _(
     transition: LinearTransition, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading
 ) -> tuple[Tensor, Tensor]:
     for piece in reading.tokens.split(EVERY, dim=1):
+        if piece.shape[1]:
+            h, log_norm = rescale(_unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm)
+    return h, log_norm
+
+
+@_last.register
+def _(transition: Rotation, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
+    # a turn changes no norm, so pieces are bounded by memory alone
+    for piece in reading.tokens.split(_PIECE, dim=1):
         if piece.shape[1]:
             h, log_norm = rescale(_unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm)
     return h, log_norm
