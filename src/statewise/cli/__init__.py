@@ -14,6 +14,8 @@ from statewise import __version__
 from statewise.cli.bench import bench
 from statewise.cli.compile import compile_command
 from statewise.cli.demo import demo
+from statewise.cli.exact import certify, extract, snap
+from statewise.cli.learn import learn_command
 from statewise.cli.machine import machine
 from statewise.cli.parity import demo_parity
 from statewise.cli.train import evaluate, train
@@ -32,6 +34,10 @@ app.command()(machine)
 app.command()(train)
 app.command("eval")(evaluate)
 app.command("compile")(compile_command)
+app.command("learn")(learn_command)
+app.command()(extract)
+app.command()(certify)
+app.command()(snap)
 app.command()(bench)
 
 

@@ -14,7 +14,9 @@ _DTYPES = ("float32", "float64")
 
 
 def compile_command(
-    expression: Annotated[str, typer.Argument(metavar="MACHINE", help="A name such as parity, or a .json or .dot file.")],
+    expression: Annotated[
+        str, typer.Argument(metavar="MACHINE", help="A name such as parity, or a .json or .dot file.")
+    ],
     out: Annotated[Path, typer.Option(help="The directory of the network.")],
     level: Annotated[str, typer.Option(help="auto, full, cp, block(size), rotation, diagonal or positive.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",

@@ -1,4 +1,4 @@
-"""`statewise demo`: the shortest true story."""
+"""`statewise demo`: the whole story, from training to a proof."""
 
 import tempfile
 import time
@@ -8,80 +8,84 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.config import resolve
+from statewise.cli.exact import extract_saved, verdict_lines, written_verdict
 from statewise.cli.show import show
 
 _TASK, _MODEL, _STEPS, _LATE, _SEED = "modular_addition(5)", "full", 1_000, 40, 0
 _WORDS, _LENGTHS = 200, (10, 500, 10_000)
+_AUDIT_SECONDS = 12.0
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Keep the trained run in this directory.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep the trained and the repaired network here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train a network on a machine, test it far beyond its training lengths, and beside it a compiled one."""
+    """Train a network, find where it fails, read its machine out, repair it, and prove the result."""
     began = time.perf_counter()
-    given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE}
-    options = resolve(None, given | {"test_lengths": _LENGTHS, "words": _WORDS}).model_dump(mode="json")
     if out is not None:
-        record = _train(options, out / "run")
+        result, lines = _story(out)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            record = _train(options, Path(folder) / "run")
-    trained = {score["length"]: score["score"] for score in record["scores"]}
-    compiled = _compiled_score(_LENGTHS[-1])
+            result, lines = _story(Path(folder))
+        result["run"] = result["snapped"] = None
+    result["seconds"] = round(time.perf_counter() - began, 1)
+    show(result, json, [*lines, ("seconds", f"{result['seconds']}")])
+
+
+def _story(folder: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    import torch
+
+    from statewise.assemble import build_plan, build_training
+    from statewise.cli.saved import load_run, save_network
+    from statewise.cli.train import show_progress
+    from statewise.run import run
+    from statewise.theory.certify.verdict import certify
+    from statewise.theory.network import network_of
+    from statewise.theory.snap import prototypes, snap_exact
+
+    torch.set_num_threads(1)
+    given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE}
+    options = resolve(None, given | {"test_lengths": _LENGTHS, "words": _WORDS}).model_dump(mode="json")
+    record = run(build_training(options), build_plan(options), options, folder / "run", show_progress)
+    scores = {score["length"]: score["score"] for score in record["scores"]}
+    saved = load_run(folder / "run")
+    network = network_of(saved.model)
+    audit = certify(network, saved.machine, saved.shortest, _AUDIT_SECONDS)
+    found = extract_saved(saved)
+    same = found.machine == saved.machine
+    made = snap_exact(network, prototypes(network, found.machine, saved.shortest, options["longest"]))
+    proof = certify(network_of(made.model), saved.machine, seconds=0.0)
+    certificate = written_verdict(proof, saved.machine)
+    if not (folder / "snapped").exists():
+        save_network(folder / "snapped", made.model, made.level, found.machine, {"status": "snapped"} | certificate)
     result: dict[str, Any] = {
         "task": _TASK,
         "model": _MODEL,
         "hidden": options["hidden"],
-        "scores": {str(length): score for length, score in trained.items()},
-        "score_ood": trained[500],
-        "compiled_score": compiled,
-        "compiled_length": _LENGTHS[-1],
-        "run": None if out is None else str(out / "run"),
-        "seconds": round(time.perf_counter() - began, 1),
+        "scores": {str(length): score for length, score in scores.items()},
+        "score_ood": scores[500],
+        "audit": written_verdict(audit, saved.machine),
+        "extracted_states": found.machine.states,
+        "extracted_is_task": same,
+        "certificate": certificate,
+        "report": None,
+        "run": str(folder / "run"),
+        "snapped": str(folder / "snapped"),
     }
-    by_length = ", ".join(f"{score:.2f} at {length:,}" for length, score in trained.items())
+    by_length = ", ".join(f"{score:.2f} at {length:,}" for length, score in scores.items())
     lines = [
         ("machine", f"{_TASK}: the sum of symbols mod 5, answered after the last symbol"),
         ("network", f"h_t = A(x_t) h_(t-1), full bilinear, hidden size {options['hidden']}"),
         ("trained", f"{_STEPS:,} steps on words of 2 to 10 symbols, the last ones on up to {_LATE}"),
         ("scores", f"{by_length} symbols (0 is chance, 1 is perfect)"),
+        ("", "is it the machine, then? the audit of the trained weights:"),
+        *verdict_lines(audit, saved.machine),
+        ("", "its machine, read out without knowing the task, and put back into the weights:"),
         (
-            "compiled",
-            f"the same machine written into weights, hidden size 5: {compiled:.2f} at {_LENGTHS[-1]:,} symbols",
+            "extracted",
+            f"{found.machine.states} states, {'the task itself' if same else 'not the task'}: {found.reason}",
         ),
-        ("seconds", f"{result['seconds']}"),
+        ("snapped", f"hidden size {len(made.model.initial_state)}: {made.how}"),
+        *verdict_lines(proof, saved.machine),
     ]
-    show(result, json, lines)
-
-
-def _train(options: dict[str, Any], directory: Path) -> dict[str, Any]:
-    import torch
-
-    from statewise.assemble import build_plan, build_training
-    from statewise.cli.train import show_progress
-    from statewise.run import run
-
-    torch.set_num_threads(1)
-    return run(build_training(options), build_plan(options), options, directory, show_progress)
-
-
-def _compiled_score(length: int) -> float:
-    """Tracks words with the machine's own transition matrices as weights; there is nothing to train."""
-    from statewise.evaluate import evaluate
-    from statewise.machines import machine
-    from statewise.task import Task
-    from statewise.theory.compile import compile_one_hot
-    from statewise.tracker import StateTracker
-
-    task = Task(machine(_TASK))
-    exact = compile_one_hot(task.machine)
-    tracker = StateTracker(task.machine.symbols, task.machine.classes, task.machine.states)
-    tracker.load_state_dict(
-        {
-            "transition.matrices": exact.weight.permute(2, 0, 1),
-            "initial_state": exact.initial,
-            "readout": exact.readout,
-        }
-    )
-    return evaluate(tracker, task, [length], _WORDS, _SEED)[0].score
+    return result, lines

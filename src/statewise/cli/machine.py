@@ -29,7 +29,7 @@ def machine(
         raise MachineFileError(f'--svg and --out both name "{shorten(svg)}"; give each a file of its own')
     built = build(expression)
     algebra = analyse(built)
-    level = classify(algebra)
+    level = classify(algebra, built)
     judged = _judge(built)
     result: dict[str, Any] = {
         "name": built.name,
@@ -47,6 +47,9 @@ def machine(
         "level": level.name,
         "level_reason": level.reason,
         "level_lowest": level.lowest,
+        "level_theorem": level.theorem,
+        "level_at_least": f"block({level.at_least})" if not level.lowest else level.name,
+        "level_hidden": level.dimension,
         "robust": None if judged is None else judged.robust,
         "robust_reason": "too many states to judge" if judged is None else judged.reason,
         "fragile_word": None if judged is None or judged.robust else list(built.decode(judged.loop)),
@@ -66,7 +69,8 @@ def _lines(built: Machine, algebra: Algebra, result: dict[str, Any]) -> list[tup
         return "undecided within bounds" if fact is None else ("yes" if fact else "no")
 
     size = "past the bound" if algebra.monoid is None else f"{algebra.monoid:,} maps"
-    bound = "" if result["level_lowest"] else " or lower"
+    bound = "" if result["level_lowest"] else f", at least {result['level_at_least']}"
+    hidden = "" if result["level_hidden"] is None else f", hidden size {result['level_hidden']}"
     shown = tuple(built.output_names[c] for c in sorted(set(built.outputs.tolist())))
     lines = [
         ("machine", shorten(built.name)),
@@ -79,7 +83,7 @@ def _lines(built: Machine, algebra: Algebra, result: dict[str, Any]) -> list[tup
         ("solvable", word(algebra.solvable)),
         ("aperiodic", word(algebra.aperiodic)),
         ("synchronising", word(algebra.synchronising)),
-        ("level", f"{result['level']}{bound} ({result['level_reason']})"),
+        ("level", f"{result['level']}{bound}{hidden} ({result['level_theorem']}: {result['level_reason']})"),
         ("robust", f"{word(result['robust'])}: {result['robust_reason']}{_witness(result['fragile_word'])}"),
     ]
     if built.states <= _ROWS and built.symbols <= _COLUMNS:

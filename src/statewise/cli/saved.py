@@ -50,7 +50,9 @@ def load_run(run: Path) -> Saved:
     try:
         options = RunConfig.model_validate_json((run / "config.json").read_text()).model_dump(mode="json")
     except (OSError, ValueError):
-        raise RunError(f'"{shorten(run)}" is not the directory of a run; give one that train or compile wrote') from None
+        raise RunError(
+            f'"{shorten(run)}" is not the directory of a run; give one that train or compile wrote'
+        ) from None
     task = build_task(options, read_machine(str(run / MACHINE)))
     saved = read_checkpoint(run)
     if saved is None:

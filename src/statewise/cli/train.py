@@ -88,6 +88,8 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
     lengths: Annotated[str, typer.Option(help="Word lengths, separated by commas.")] = "10,500,10000",
     words: Annotated[int, typer.Option(help="Words per length.")] = 200,
+    reembed: Annotated[int, typer.Option(min=0, help="Put the nearest prototype in place every so many symbols.")] = 0,
+    sign_rule: Annotated[bool, typer.Option(help="Put the sign of the hidden state right.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw score against length into this .png or .svg.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -106,7 +108,8 @@ def evaluate(
 
     torch.set_num_threads(threads)
     saved = load_run(run)
-    scores = score_all(saved.model, saved.task, asked, words, saved.options["seed"] + 1)
+    model = _corrected(saved, reembed, sign_rule) if reembed or sign_rule else saved.model
+    scores = score_all(model, saved.task, asked, words, saved.options["seed"] + 1)
     result: dict[str, Any] = {
         "run": str(run),
         "lengths": asked,
@@ -122,6 +125,15 @@ def evaluate(
         result["plot"] = str(plot)
     lines = [(f"length {s.length:,}", f"accuracy {s.accuracy:.3f}  score {s.score:.3f}") for s in scores]
     show(result, json, lines + ([("plot", str(plot))] if plot else []))
+
+
+def _corrected(saved: Any, every: int, sign_rule: bool) -> Any:
+    from statewise.theory.inference import Corrected
+    from statewise.theory.network import network_of
+    from statewise.theory.snap import prototypes
+
+    found = prototypes(network_of(saved.model), saved.machine, saved.shortest, saved.options["longest"])
+    return Corrected(saved.model, found, every, sign_rule)
 
 
 def show_progress(look: Any, steps: int) -> None:
@@ -155,4 +167,3 @@ def _lengths(text: str) -> list[int]:
     if not lengths or min(lengths) < 1:
         raise RunError(f'lengths are "{shorten(text)}"; expected numbers of at least 1; correct them')
     return lengths
-

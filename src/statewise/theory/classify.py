@@ -1,8 +1,16 @@
-"""Which level of the hierarchy can track a machine, from the algebra of its transition monoid."""
+"""Which level of the hierarchy can track a machine, with the theorem or the bound behind the word."""
 
 from dataclasses import dataclass
 
-from statewise.machines import Algebra
+import numpy as np
+
+from statewise.machines import Algebra, Machine, Monoid, minimise, transition_monoid
+from statewise.theory.irreducible import separating_parts
+from statewise.theory.quotients import modules, readout, separating
+
+_MAX_MONOID = 2_000
+_MAX_GROUPS = 40
+_MAX_STATES = 120
 
 
 @dataclass(frozen=True)
@@ -13,29 +21,103 @@ class Level:
         name: the transition's name.
         reason: the fact of algebra behind it.
         lowest: whether no lower level can; False where only that this level suffices is known.
+        theorem: what it rests on: "Theorem H" for commutative machines, "Theorem G" for permutations, "bound" else.
+        block: the block size of that level; 1 for diagonals.
+        at_least: a block size below which no network of bounded error can track the machine.
+        dimension: a hidden size that suffices at that level, where it is known.
     """
 
     name: str
     reason: str
     lowest: bool
+    theorem: str
+    block: int
+    at_least: int
+    dimension: int | None = None
 
 
-def classify(algebra: Algebra) -> Level:
-    """Gives the level of a machine from the algebra of its minimal form.
+def classify(algebra: Algebra, machine: Machine) -> Level:
+    """Gives the level of a machine from its algebra.
 
     Along powers of one word, the outputs of a positive diagonal become constant and those of a real diagonal have
     period at most 2, so periods of symbols are obstructions; diagonals commute, so order is one. Powers of a rotation
     come back arbitrarily close to the identity, so a state that is left for ever is another. Conversely, in a
     commutative monoid a state is known from counts of symbols, up to thresholds and periods, and products of decays
-    and characters separate these; a group needs characters only. One-hot states and transition matrices make any
-    machine a full network.
+    and characters separate these; a group needs characters only (Theorem H). A group that does not commute needs
+    blocks as large as the real irreducible parts that tell its states apart (Theorem G). For all others there is an
+    upper bound, by one-hot states or quotients, and a lower one, by the groups inside the monoid.
     """
     if algebra.commutative and algebra.aperiodic:
-        return Level("positive", "commutative and aperiodic", lowest=True)
+        return Level("positive", "commutative and aperiodic", True, "Theorem H", 1, 1)
     if algebra.commutative and max(algebra.periods) <= 2:
-        return Level("diagonal", "commutative with periods at most 2", lowest=True)
+        return Level("diagonal", "commutative with periods at most 2", True, "Theorem H", 1, 1)
+    minimal = minimise(machine)
     if algebra.abelian:
-        return Level("rotation", "an Abelian group", lowest=True)
+        parts = separating_parts(minimal)
+        size = None if parts is None else 2 * sum(-(-basis.shape[1] // 2) for basis in parts.bases)
+        return Level("rotation", "an Abelian group", True, "Theorem H", 2, 2, size)
     if algebra.commutative:
-        return Level("block(2)", "commutative, and no group: turns and decays", lowest=True)
-    return Level("full", "one-hot states track any machine", lowest=False)
+        return Level("block(2)", "commutative, and no group: turns and decays", True, "Theorem H", 2, 2)
+    if algebra.group:
+        parts = separating_parts(minimal)
+        if parts is not None and len(np.unique(minimal.outputs)) == minimal.states:
+            reason = "permutations, whose real irreducible parts of this size tell all states apart"
+            certain = parts.block > 1
+            return Level(
+                f"block({parts.block})", reason, certain, "Theorem G", parts.block, parts.block, parts.dimension
+            )
+    return _bounded(minimal)
+
+
+def _bounded(machine: Machine) -> Level:
+    least = max(2, _largest_group(machine))
+    if machine.states <= _MAX_STATES:
+        made = modules(machine)
+        for size in sorted({module.size for module in made}):
+            chosen = separating([module for module in made if module.size <= size])
+            if chosen is not None and size < machine.states and readout(chosen, machine) is not None:
+                hidden = sum(module.size for module in chosen)
+                reason = "quotients of the machine that together tell all states apart"
+                return Level(f"block({size})", reason, size <= least, "bound", size, least, hidden)
+    reason = "one-hot states track any machine"
+    return Level("full", reason, machine.states <= least, "bound", machine.states, least, machine.states)
+
+
+def _largest_group(machine: Machine) -> int:
+    """Gives the largest block that a group inside the monoid needs, as far as the monoid is small enough to list.
+
+    Words of such a group permute the image of an idempotent; a network that tracks the machine tracks these states
+    under these words, so Theorem G holds for them.
+    """
+    monoid = transition_monoid(machine, _MAX_MONOID)
+    if not isinstance(monoid, Monoid):
+        return 1
+    maps = monoid.maps
+    idempotent = np.flatnonzero((np.take_along_axis(maps, maps, axis=1) == maps).all(axis=1))
+    largest, seen = 1, set()
+    for e in idempotent.tolist():
+        points = np.unique(maps[e])
+        if len(points) < 3 or points.tobytes() in seen or len(seen) >= _MAX_GROUPS:
+            continue
+        seen.add(points.tobytes())
+        number = np.full(machine.states, -1)
+        number[points] = np.arange(len(points))
+        inside = number[maps[:, points]]
+        permuting = inside[(np.sort(inside, axis=1) == np.arange(len(points))).all(axis=1)]
+        largest = max(largest, _block_of_group(np.unique(permuting, axis=0)))
+    return largest
+
+
+def _block_of_group(elements: np.ndarray) -> int:
+    """Gives the block size that telling the points of a permutation group apart needs, orbit by orbit."""
+    largest = 1
+    left = set(range(elements.shape[1]))
+    while left:
+        orbit = np.unique(elements[:, min(left)])
+        left -= set(orbit.tolist())
+        number = np.full(elements.shape[1], -1)
+        number[orbit] = np.arange(len(orbit))
+        parts = separating_parts(Machine(np.unique(number[elements[:, orbit]], axis=0).T))
+        if parts is not None:
+            largest = max(largest, parts.block)
+    return largest

@@ -1,26 +1,25 @@
 """Machines into weights, at every level of the hierarchy, exact wherever the level's numbers allow it."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, Machine, analyse, minimise
+from statewise.theory.characters import characters
 from statewise.theory.counting import counters
 from statewise.theory.irreducible import separating_parts
-from statewise.theory.quotients import CyclicQuotient, Module, cyclic_quotients, modules, readout, separating
+from statewise.theory.quotients import Module, cyclic_quotients, modules, readout, separating
 from statewise.tracker import StateTracker
 from statewise.transitions import CP, LEVELS, Block, Diagonal, Full, LinearTransition, Positive, Rotation
 
 # a decay whose multiples float32 holds exactly: exp(-11/16) is close to a half
 _LOG_RATIO = -0.6875
 _EXTRAS = range(6)
-_MAX_CHARACTERS = 1_024
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,81 +210,23 @@ def _rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compile
     _no_size("rotation", size)
     if not analyse(machine).abelian:
         raise CompileError("rotations track Abelian groups only, and this machine is none; use --level auto")
-    characters = _characters(machine)
-    each = characters.coordinates()
+    used = characters(machine)
+    each = used.coordinates()
     if len(np.unique(machine.outputs)) < machine.states:
         # the indicator of a state is the sum of all characters, each turned back by its own
-        characters = characters.products()
-        each = characters.coordinates()
+        used = used.products()
+        each = used.coordinates()
     weights = np.zeros((machine.classes, each.shape[1]))
     np.add.at(weights, machine.outputs, each)
-    count = characters.by_symbol.shape[1]
+    count = used.by_symbol.shape[1]
     transition = Rotation(machine.symbols, 2 * count).to(dtype)
     with torch.no_grad():
-        transition.weight.copy_(torch.from_numpy(characters.angles(characters.by_symbol).T.copy()))
+        transition.weight.copy_(torch.from_numpy(used.angles(used.by_symbol).T.copy()))
     how = f"{count} character{'s' if count > 1 else ''}, rounded"
     return Compiled(tracker(transition, np.tile([1.0, 0.0], count), weights), "rotation", False, how)
 
 
-@dataclass(frozen=True, eq=False)
-class _Characters:
-    """Characters of an Abelian group, as whole numbers of parts of a turn."""
-
-    parts: int
-    by_symbol: Int[np.ndarray, "symbol character"]
-    by_state: Int[np.ndarray, "state character"]
-
-    def angles(self, phases: np.ndarray) -> np.ndarray:
-        """Gives angles in (-pi, pi]."""
-        return 2 * np.pi * np.where(2 * phases > self.parts, phases - self.parts, phases) / self.parts
-
-    def coordinates(self) -> Float[np.ndarray, "state entry"]:
-        """Gives the cosines and sines of each state."""
-        turned = self.angles(self.by_state)
-        return np.stack([np.cos(turned), np.sin(turned)], axis=-1).reshape(len(turned), -1)
-
-    def products(self) -> "_Characters":
-        """Gives all characters that these generate, one of each pair of conjugates."""
-        if len(self.by_state) > _MAX_CHARACTERS:
-            raise CompileError(
-                f"the group has {len(self.by_state)} elements; at most {_MAX_CHARACTERS} are written as rotations"
-            )
-        first = (np.zeros(len(self.by_symbol), dtype=np.int64), np.zeros(len(self.by_state), dtype=np.int64))
-        known, waiting = {first[1].tobytes(): first}, [first]
-        while waiting:
-            by_symbol, by_state = waiting.pop()
-            for c in range(self.by_state.shape[1]):
-                both = tuple((part + own) % self.parts for part, own in (
-                    (by_symbol, self.by_symbol[:, c]), (by_state, self.by_state[:, c])
-                ))
-                if both[1].tobytes() not in known:
-                    known[both[1].tobytes()] = both
-                    waiting.append(both)
-        kept = [key for key, (_, by_state) in known.items() if key <= (-by_state % self.parts).tobytes()]
-        chosen = [known[key] for key in kept]
-        return _Characters(self.parts, *(np.stack(part, axis=1) for part in zip(*chosen, strict=True)))
-
-
-def _characters(machine: Machine) -> _Characters:
-    """Gives few characters of an Abelian group that keep all elements apart."""
-    chosen: list[CyclicQuotient] = []
-    cells = 1
-    for quotient in cyclic_quotients(machine) if machine.states > 1 else []:
-        apart = len(np.unique(np.stack([other.residues for other in [*chosen, quotient]]), axis=1).T)
-        if apart > cells:
-            chosen.append(quotient)
-            cells = apart
-    if not chosen:
-        nothing = (np.zeros((machine.symbols, 1), dtype=np.int64), np.zeros((machine.states, 1), dtype=np.int64))
-        return _Characters(1, *nothing)
-    parts = math.lcm(*(quotient.order for quotient in chosen))
-    by_symbol = np.stack([q.added * (parts // q.order) for q in chosen], axis=1)
-    return _Characters(parts, by_symbol, np.stack([q.residues * (parts // q.order) for q in chosen], axis=1))
-
-
-def _diagonal(
-    machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None
-) -> Compiled:
+def _diagonal(machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None) -> Compiled:
     _no_size("diagonal", size)
     algebra = algebra or analyse(machine)
     if not algebra.commutative or max(algebra.periods) > 2:
@@ -300,9 +241,7 @@ def _diagonal(
     return _counted(machine, "diagonal", dtype)
 
 
-def _positive(
-    machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None
-) -> Compiled:
+def _positive(machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None) -> Compiled:
     _no_size("positive", size)
     algebra = algebra or analyse(machine)
     if not (algebra.commutative and algebra.aperiodic):
@@ -332,7 +271,9 @@ def _counted(machine: Machine, level: str, dtype: torch.dtype) -> Compiled:
         proof = decide_by_counts(network_of(model), machine)
         if proof is not None and proof.equal:
             return Compiled(model, level, True, "counts of symbols, by decays" + (" and signs" * (level == "diagonal")))
-    raise CompileError(f"{level} tracks this machine, but the weights found are too many or too large; use a higher level")
+    raise CompileError(
+        f"{level} tracks this machine, but the weights found are too many or too large; use a higher level"
+    )
 
 
 def _diagonal_of(entries: Float[np.ndarray, "symbol hidden"], dtype: torch.dtype) -> Diagonal:

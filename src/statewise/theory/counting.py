@@ -3,9 +3,9 @@
 In a commutative machine the state depends on how often each symbol came, and on that only up to a threshold T and a
 period p: symbols generate a monoid in which a^(T + p) = a^T. Let y = r^n with 0 < r < 1, where n counts symbol a. The
 polynomial in y that is 1 at y = r^j and 0 at y = 0 and at r^i for all other i up to M is the indicator of n = j, up to
-errors that only the counts beyond M make, and that shrink with M. What these leave of 1 is the indicator of n >= T; signs
-(-1)^n split it by parity where p = 2. Products over symbols are indicators of cells, and their sum over the cells of a
-class is its logit. Every such product is a diagonal entry: r^(k n) or (-1)^n r^(k n).
+errors that only the counts beyond M make, and that shrink with M. What these leave of 1 is the indicator of n >= T;
+signs (-1)^n split it by parity where p = 2. Products over symbols are indicators of cells, and their sum over the cells
+of a class is its logit. Every such product is a diagonal entry: r^(k n) or (-1)^n r^(k n).
 
 So a positive diagonal tracks every commutative machine without periods, and a real diagonal every one with periods of
 at most 2 (the "if" of Theorem H); the weights found here are judged by `certify.counts`, which trusts nothing of this.

@@ -1,9 +1,9 @@
 """The real irreducible parts of a machine whose symbols permute its states (Theorem G).
 
 The permutation matrices of the symbols act on R^Q. Symmetric matrices that commute with all of them are constant on
-orbits of pairs of states; the eigenspaces of a random one are invariant and, with probability 1, irreducible. Vectors of
-an orthogonal orbit lie on a sphere, so each is nearest to itself, and parts that keep all states apart are enough for a
-network: block size = the largest part, hidden size = the sum of their dimensions.
+orbits of pairs of states; the eigenspaces of a random one are invariant and, with probability 1, irreducible. Vectors
+of an orthogonal orbit lie on a sphere, so each is nearest to itself, and parts that keep all states apart are enough
+for a network: block size = the largest part, hidden size = the sum of their dimensions.
 """
 
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ def separating_parts(machine: Machine, largest: int | None = None) -> Parts | No
 
     None where symbols do not permute states, there are too many states, or no parts of at most `largest` suffice.
     """
-    n = machine.states
-    if n > MAX_STATES or not (np.sort(machine.delta, axis=0) == np.arange(n)[:, None]).all():
+    found = parts_of(machine)
+    if found is None:
         return None
-    parts = sorted(_parts(machine), key=lambda basis: basis.shape[1])
+    parts = sorted(found, key=lambda basis: basis.shape[1])
     for block in sorted({basis.shape[1] for basis in parts}):
         if largest is not None and block > largest:
             return None
@@ -55,7 +55,11 @@ def separating_parts(machine: Machine, largest: int | None = None) -> Parts | No
     return None
 
 
-def _parts(machine: Machine) -> list[Float[np.ndarray, "state entry"]]:
+def parts_of(machine: Machine) -> list[Float[np.ndarray, "state entry"]] | None:
+    """Gives orthonormal bases of irreducible parts; None where symbols permute no states, or there are too many."""
+    n = machine.states
+    if n > MAX_STATES or not (np.sort(machine.delta, axis=0) == np.arange(n)[:, None]).all():
+        return None
     orbits = _orbits_of_pairs(machine)
     random = np.random.default_rng(0).standard_normal(int(orbits.max()) + 1)
     commuting = random[orbits] + random[orbits.T]

@@ -9,12 +9,11 @@ the machine, and each fits into a block of its own:
     2 k states, permuted in k pairs     k        a sign for each pair: signed permutations
     a cyclic group of k elements        phi(k)   powers of the companion matrix of the cyclotomic polynomial
 
-Products of these matrices stay among finitely many small whole numbers, so that no float rounds anything, at any length.
-Readouts: vectors of a block have one length in an inner product that its matrices keep (for cyclic groups it is made of
-Ramanujan sums), so each is nearest to itself; the sum over blocks is largest for the right state alone.
+Products of these matrices stay among finitely many small whole numbers, so that no float rounds anything, at any
+length. Readouts: vectors of a block have one length in an inner product that its matrices keep (for cyclic groups it is
+made of Ramanujan sums), so each is nearest to itself; the sum over blocks is largest for the right state alone.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +24,8 @@ import numpy as np
 from jaxtyping import Int
 
 from statewise.machines import Machine
+from statewise.theory.congruences import congruences
 
-# congruences are generated from pairs of states; beyond this much work only the machine itself is taken
-_MAX_WORK = 5_000_000
-_MAX_JOINS = 10_000
 _MAX_COMPARED = 150
 _EPOCHS = 2_000
 
@@ -66,7 +63,7 @@ def modules(machine: Machine) -> list[Module]:
         # a single entry that stays
         one = np.ones((1, 1), dtype=np.int64)
         return [Module(np.ones((machine.symbols, 1, 1), dtype=np.int64), one, one, "one state")]
-    found = {tuple(range(machine.states))} | _congruences(machine)
+    found = {tuple(range(machine.states))} | congruences(machine)
     made = [_module(machine, np.array(labels)) for labels in found if max(labels) > 0]
     made += _signed(machine, [np.array(labels) for labels in found])
     return sorted(made, key=lambda module: (module.size, -len(np.unique(module.labels)), module.labels.tolist()))
@@ -276,7 +273,7 @@ class CyclicQuotient:
 def cyclic_quotients(machine: Machine) -> list[CyclicQuotient]:
     """Gives the quotients of a minimal machine that are cyclic groups, largest first."""
     found = []
-    for labels in {tuple(range(machine.states))} | _congruences(machine):
+    for labels in {tuple(range(machine.states))} | congruences(machine):
         moves = _moves(machine, np.array(labels))
         exponent = _exponents(moves) if (np.sort(moves, axis=1) == np.arange(moves.shape[1])).all() else None
         if exponent is not None and len(exponent) > 1:
@@ -348,78 +345,3 @@ def _ramanujan_sums(count: int) -> Int[np.ndarray, " residue"]:
         return int(mobius(rest)) * int(totient(count)) // int(totient(rest))
 
     return np.array([one(n) for n in range(count)], dtype=np.int64)
-
-
-def _congruences(machine: Machine) -> set[tuple[int, ...]]:
-    """Gives congruences: those that merging two states makes, and what these make together."""
-    n = machine.states
-    letters = np.unique(machine.delta.T, axis=0)
-    permuting = bool((np.sort(letters, axis=1) == np.arange(n)).all())
-    if permuting:
-        letters = _generating(letters)
-        # every congruence of a transitive group is known by the states merged with the first
-        pairs = [(0, q) for q in range(1, n)]
-    else:
-        pairs = list(combinations(range(n), 2))
-    if len(pairs) * n * len(letters) > _MAX_WORK:
-        return set()
-    moves = letters.tolist()
-    principal = sorted({_merge(moves, list(range(n)), [pair]) for pair in pairs}, key=max)
-    joins = [list(zip(range(n), _firsts(labels), strict=True)) for labels in principal]
-    found, waiting = set(principal), list(principal)
-    # coarse ones first: they make the smallest blocks
-    for one in itertools.islice(waiting, _MAX_JOINS // len(joins)):
-        for pairs_of_other in joins:
-            joined = _merge(moves, list(one), pairs_of_other)
-            if joined not in found:
-                found.add(joined)
-                waiting.append(joined)
-    return found
-
-
-def _generating(letters: Int[np.ndarray, "letter state"]) -> Int[np.ndarray, "letter state"]:
-    """Drops permutations that others generate, while that is cheap to see."""
-    chosen: list[np.ndarray] = []
-    reached = {np.arange(letters.shape[1]).tobytes()}
-    for letter in letters:
-        if letter.tobytes() in reached:
-            continue
-        chosen.append(letter)
-        waiting = [np.frombuffer(element, dtype=letter.dtype) for element in reached]
-        while waiting:
-            element = waiting.pop()
-            for generator in chosen:
-                product = generator[element]
-                if product.tobytes() not in reached:
-                    if len(reached) >= 5_000:
-                        return letters
-                    reached.add(product.tobytes())
-                    waiting.append(product)
-    return np.stack(chosen) if chosen else letters[:1]
-
-
-def _firsts(labels: tuple[int, ...]) -> list[int]:
-    """Gives the first state of each state's class."""
-    first: dict[int, int] = {}
-    return [first.setdefault(label, state) for state, label in enumerate(labels)]
-
-
-def _merge(moves: list[list[int]], labels: list[int], pairs: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Gives the least congruence that holds a partition and some pairs."""
-    parent = _firsts(tuple(labels))
-
-    def find(state: int) -> int:
-        while parent[state] != state:
-            parent[state] = parent[parent[state]]
-            state = parent[state]
-        return state
-
-    waiting = list(pairs)
-    while waiting:
-        p, q = waiting.pop()
-        p, q = find(p), find(q)
-        if p != q:
-            parent[max(p, q)] = min(p, q)
-            waiting.extend((move[p], move[q]) for move in moves)
-    number: dict[int, int] = {}
-    return tuple(number.setdefault(find(state), len(number)) for state in range(len(parent)))

@@ -1,7 +1,7 @@
 """Proofs for diagonal networks: states and logits of a commutative machine depend on how often each symbol came.
 
-Count up to N exactly, and take everything beyond as one cell (or two, by parity): a factor of modulus 1 is then a sign, and
-a smaller one lies between 0 and its N-th power. If every cell has the right logit largest for all values in these
+Count up to N exactly, and take everything beyond as one cell (or two, by parity): a factor of modulus 1 is then a sign,
+and a smaller one lies between 0 and its N-th power. If every cell has the right logit largest for all values in these
 intervals, the network is right on every word. Matrices may first be multiplied by positive numbers, so that the largest
 entry of each is 1 in modulus.
 """
@@ -77,7 +77,8 @@ def _is_product(network: Network, diagonal: np.ndarray, found: Generators, symbo
             for f in range(network.hidden)
         )
     return all(
-        math.prod((Fraction(diagonal[a, f]) ** e for a, e in powers), start=Fraction(1)) == Fraction(diagonal[symbol, f])
+        math.prod((Fraction(diagonal[a, f]) ** e for a, e in powers), start=Fraction(1))
+        == Fraction(diagonal[symbol, f])
         for f in range(network.hidden)
     )
 

@@ -5,20 +5,27 @@ Give each machine state q a vector v_q, and write h_t = c (v_q + e) with c > 0. 
     A v_q = s v_q' + r,    e' = (r + A e) / s,    |e'| <= |r| / s + (|A| / s) |e|,
 
 so errors grow at most by X' = rho + kappa X, with rho and kappa the largest over all arrows. The answer is right while
-X < rad, the distance from any v_q to where another class ties. If kappa < 1 and the errors settle below rad, the network
-is right for ever. All numbers are computed in float64, and each is moved by a bound on its own rounding to the safe side.
+X < rad, the distance from any v_q to where another class ties. If kappa < 1 and the errors settle below rad, the
+network is right for ever. Any norm |R e| will do: coordinates in which the vectors are an orthonormal frame suit
+groups, whose matrices are then nearly orthogonal; coordinates in which they are one-hot, with sums of absolute values,
+suit maps, whose matrices then move each entry to one other. All is computed in float64, and each number is moved by a
+bound on its own rounding to the safe side.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from statewise.machines import Machine
+from statewise.theory.certify.refute import access_words
 from statewise.theory.network import Network
 
 _UNIT = 2.0**-53
+# far more than the handful of roundings in a formula
+_UP, _DOWN = 1 + 1e-12, 1 - 1e-12
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Horizon:
 def prove_horizon(
     network: Network, machine: Machine, vectors: Float[np.ndarray, "state hidden"] | None = None
 ) -> Horizon | None:
-    """Proves how long a network is right; None where not even the empty word is.
+    """Proves how long a network is right, in the best coordinates that are at hand; None where nothing is shown.
 
     Args:
         network: what is judged.
@@ -49,25 +56,92 @@ def prove_horizon(
         vectors: v_q; None takes the hidden state after a shortest word to each state.
     """
     if vectors is None:
-        vectors = _first_states(network, machine)
-    sizes = np.linalg.norm(vectors, axis=1)
-    if not (sizes > 0).all():
+        vectors = np.zeros((machine.states, network.hidden))
+        for word in access_words(machine):
+            h = network.initial
+            for symbol in word:
+                h = network.matrices[symbol] @ h
+            vectors[machine.final(np.array(word, dtype=np.int64))] = h
+    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (sizes > 0).all() or not np.isfinite(sizes).all():
         return None
-    vectors = vectors / sizes[:, None]
-    radius = _radius(network, machine, vectors)
-    first, _ = _off(network.initial, vectors[machine.start], np.abs(network.initial))
+    # as they are, a linear orbit where the network is exact; with one length, where each symbol has a gain of its own
+    sets = (vectors / sizes.max(), vectors / sizes)
+    found = [_in_frame(network, machine, each, frame) for each in sets for frame in _frames(each)]
+    shown = [horizon for horizon in found if horizon is not None]
+    return max(shown, key=lambda horizon: math.inf if horizon.length is None else horizon.length, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """Coordinates R, nearly their inverse S, and a norm; `loss` bounds by how much |R^-1| exceeds |S|."""
+
+    into: Float[np.ndarray, "entry hidden"]
+    back: Float[np.ndarray, "hidden entry"]
+    norm: Literal["euclid", "sum"]
+
+    @property
+    def loss(self) -> float:
+        product = self.into @ self.back
+        rounding = (len(product) + 2) * _UNIT * np.abs(self.into) @ np.abs(self.back)
+        off = self.matrix(product - np.eye(len(product))) + self.matrix(rounding)
+        return math.inf if off >= 0.5 else _UP / (1 - off)
+
+    def vector(self, values: np.ndarray) -> float:
+        """Bounds |values| from above."""
+        return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).sum()) * _UP
+
+    def dual(self, values: np.ndarray) -> float:
+        """Bounds the largest values . e with |e| = 1 from above."""
+        return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).max()) * _UP
+
+    def matrix(self, values: np.ndarray) -> float:
+        """Bounds the norm of a matrix from above: |N|^2 = |N^T N| is at most its largest row sum."""
+        if self.norm == "sum":
+            return float(np.abs(values).sum(axis=0).max()) * _UP
+        product = values.T @ values
+        rounding = (len(values) + 2) * _UNIT * float((np.abs(values).T @ np.abs(values)).sum(axis=1).max())
+        return math.sqrt(float(np.abs(product).sum(axis=1).max()) + rounding) * _UP
+
+
+def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
+    states, hidden = vectors.shape
+    plain = np.eye(hidden)
+    frames = [_Frame(plain, plain, "euclid")]
+    left, sizes, _ = np.linalg.svd(vectors.T, full_matrices=True)
+    rank = int((sizes > 1e-6 * sizes[0]).sum())
+    stretch = np.ones(hidden)
+    stretch[:rank] = sizes[:rank]
+    # the vectors' own frame, and orthonormal directions across
+    frames.append(_Frame((left / stretch).T, left * stretch, "euclid"))
+    if rank == states:
+        across = left[:, states:]
+        into = np.vstack([np.linalg.pinv(vectors.T), across.T])
+        frames.append(_Frame(into, np.column_stack([vectors.T, across]), "sum"))
+    return frames
+
+
+def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame) -> Horizon | None:
+    loss, slack = frame.loss, (network.hidden + 4) * _UNIT
+    if not math.isfinite(loss):
+        return None
+    radius = _radius(network, machine, vectors, frame, loss, slack)
+    start = vectors[machine.start]
+    first, _ = _off(network.initial, start, np.abs(network.initial), frame, slack)
     if radius is None or first is None or first >= radius:
         return None
     rho = kappa = 0.0
-    norms = [_norm(matrix) for matrix in network.matrices]
+    sizes = np.abs(frame.into), np.abs(frame.back)
     for symbol, matrix in enumerate(network.matrices):
+        turned = frame.into @ matrix @ frame.back
+        rounding = 2 * slack * sizes[0] @ np.abs(matrix) @ sizes[1]
+        norm = (frame.matrix(turned) + frame.matrix(rounding)) * loss
         moved, bound = vectors @ matrix.T, np.abs(vectors) @ np.abs(matrix).T
         for q, there in enumerate(machine.delta[:, symbol].tolist()):
-            error, scale = _off(moved[q], vectors[there], bound[q])
+            error, scale = _off(moved[q], vectors[there], bound[q], frame, slack)
             if error is None:
                 return None
-            rho, kappa = max(rho, error), max(kappa, norms[symbol] / scale)
-    kappa *= 1 + 1e-12
+            rho, kappa = max(rho, error), max(kappa, norm / scale * _UP)
     return Horizon(_steps(first, rho, kappa, radius), rho, kappa, radius)
 
 
@@ -75,62 +149,45 @@ def _steps(first: float, rho: float, kappa: float, radius: float) -> int | None:
     """Gives the most steps after which X is still below the radius; None if it always is."""
     if kappa < 1 and max(first, rho / (1 - kappa)) * (1 + 1e-9) < radius:
         return None
-    if rho == 0 and kappa <= 1:
-        return None
-    growth = kappa - 1
+    growth = max(kappa - 1, 0.0)
     if growth * radius < 1e-9 * rho:
         # so slow that X_t <= (first + t rho) e^(t growth) is as good
         steps = (radius - first) / rho
-        steps /= math.exp(max(0.0, steps * growth))
+        steps /= math.exp(2 * steps * growth)
+    elif growth == 0.0:
+        return None
     else:
         steps = math.log1p((radius - first) * growth / (rho + first * growth)) / math.log1p(growth)
     return max(0, math.floor(steps * (1 - 1e-6)))
 
 
-def _radius(network: Network, machine: Machine, vectors: np.ndarray) -> float | None:
+def _radius(
+    network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame, loss: float, slack: float
+) -> float | None:
     """Gives the least distance to a tie, over all states and rival classes."""
     least = math.inf
-    slack = (network.hidden + 3) * _UNIT
     for q, output in enumerate(machine.outputs.tolist()):
         for other in range(network.classes):
             if other == output:
                 continue
             weight = network.readout[output] - network.readout[other]
             lead = float(weight @ vectors[q]) - slack * float(np.abs(weight) @ np.abs(vectors[q]))
-            size = float(np.linalg.norm(weight)) * (1 + slack)
             if lead <= 0:
                 return None
-            least = min(least, lead / size)
-    return least * (1 - 1e-12)
+            size = frame.dual(weight @ frame.back) + frame.dual(slack * np.abs(weight) @ np.abs(frame.back))
+            least = min(least, lead / (size * loss))
+    return least * _DOWN
 
 
-def _off(moved: np.ndarray, target: np.ndarray, bound: np.ndarray) -> tuple[float | None, float]:
-    """Writes a vector as s (target + e); gives a bound on |e|, and s from below."""
-    slack = (len(moved) + 4) * _UNIT
+def _off(
+    moved: np.ndarray, target: np.ndarray, bound: np.ndarray, frame: _Frame, slack: float
+) -> tuple[float | None, float]:
+    """Writes a vector as s (target + e); gives a bound on |e|, and s."""
     scale = float(moved @ target) / float(target @ target)
     if scale <= 0:
         return None, 0.0
-    rest = float(np.linalg.norm(moved - scale * target)) + 2 * slack * float(np.linalg.norm(bound))
-    scale *= 1 - 4 * slack
-    return (rest / scale) * (1 + 1e-12), scale
-
-
-def _norm(matrix: Float[np.ndarray, "out in"]) -> float:
-    """Bounds the largest singular value: |A|^2 = |A^T A| <= the largest sum of absolute values in a row of it."""
-    product = matrix.T @ matrix
-    rounding = len(matrix) * _UNIT * float((np.abs(matrix).T @ np.abs(matrix)).sum(axis=1).max())
-    return math.sqrt(float(np.abs(product).sum(axis=1).max()) + 2 * rounding) * (1 + 1e-14)
-
-
-def _first_states(network: Network, machine: Machine) -> Float[np.ndarray, "state hidden"]:
-    vectors = np.zeros((machine.states, network.hidden))
-    vectors[machine.start] = network.initial
-    seen, order = {machine.start}, [machine.start]
-    for here in order:
-        for symbol, there in enumerate(machine.delta[here].tolist()):
-            if there not in seen:
-                seen.add(there)
-                order.append(there)
-                moved = network.matrices[symbol] @ vectors[here]
-                vectors[there] = moved / max(float(np.linalg.norm(moved)), np.finfo(float).tiny)
-    return vectors
+    rest = moved - scale * target
+    # s is a number like any other: what it is not exactly stays in the rest, whose rounding is bounded here
+    rounding = 2 * slack * (bound + scale * np.abs(target))
+    size = frame.vector(frame.into @ rest) + frame.vector(np.abs(frame.into) @ (rounding + slack * np.abs(rest)))
+    return size / scale * _UP, scale

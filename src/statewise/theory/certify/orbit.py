@@ -53,13 +53,13 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
         limit: how many pairs may be looked at.
     """
     matrices, initial, readout = network.integers
-    if max(abs(matrices).max(), abs(readout).max()) > _LARGEST_WEIGHT:
+    if abs(matrices).max() > _LARGEST_WEIGHT:
         return None
     as_floats = matrices.astype(np.float64)
     largest = int(abs(matrices).max()) * network.hidden
     first = (tuple(initial.tolist()), machine.start, 0)
     reached: dict[tuple[tuple[int, ...], int, int], tuple[int, int]] = {first: (-1, -1)}
-    order = [first]
+    order: list[tuple[tuple[int, ...], int, int]] = [first]
     for here, (direction, state, length) in enumerate(order):
         if length >= shortest and not _right(readout, direction, int(machine.outputs[state])):
             return Decided(False, _word(order, reached, here), len(order))
@@ -163,9 +163,9 @@ def _word(order: list, reached: dict, place: int) -> tuple[int, ...]:
 
 def _word_to(machine: Machine, state: int, shortest: int) -> tuple[int, ...] | None:
     """Gives a shortest word of at least so many symbols that leads from the start to a state."""
-    first = (machine.start, 0)
+    first: tuple[int, int] = (machine.start, 0)
     words: dict[tuple[int, int], tuple[int, ...]] = {first: ()}
-    waiting = deque([first])
+    waiting: deque[tuple[int, int]] = deque([first])
     while waiting:
         here = waiting.popleft()
         if here == (state, shortest):

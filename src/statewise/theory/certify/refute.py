@@ -1,8 +1,8 @@
 """The search for a word on which a network differs from its machine.
 
-First all words, while they are few enough; then those whose right logit leads by least, kept apart by the state they lead
-to; then powers x u^n z: along u^n a network that is not exact drifts, and the drift shows sooner or later. What is found
-in floats counts only after it was replayed exactly.
+First all words, while they are few enough; then those whose right logit leads by least, kept apart by the state they
+lead to; then powers x u^n z: along u^n a network that is not exact drifts, and the drift shows sooner or later. What is
+found in floats counts only after it was replayed exactly.
 """
 
 import itertools
@@ -37,8 +37,8 @@ class Search:
 
     Args:
         counterexample: the shortest that was found and confirmed; None if none was.
-        proven: all words of the lengths asked for, up to this many symbols, are answered rightly, with rounding bounded;
-            None if not even the shortest are.
+        proven: all words of the lengths asked for, up to this many symbols, are answered rightly, with rounding
+            bounded; None if not even the shortest are.
         tried: what was looked at, in words.
     """
 
@@ -169,7 +169,7 @@ def _powers(
 ) -> tuple[int, int, Counterexample | None]:
     """Follows x u^n z for short u and z, and an x that leads to each state; gives the shortest confirmed failure."""
     loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
-    access = _access_words(machine)
+    access = access_words(machine)
     prefixes = np.zeros((len(access), network.hidden))
     for row, word in enumerate(access):
         prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
@@ -223,7 +223,7 @@ def _product(network: Network, word: tuple[int, ...]) -> Float[np.ndarray, "out 
     return made
 
 
-def _access_words(machine: Machine) -> list[tuple[int, ...]]:
+def access_words(machine: Machine) -> list[tuple[int, ...]]:
     """Gives a shortest word to each state that can be reached."""
     words: dict[int, tuple[int, ...]] = {machine.start: ()}
     order = [machine.start]

@@ -32,12 +32,34 @@ class Word:
         return self.prefix + self.loop * self.times + self.suffix
 
     def written(self, machine: Machine) -> str:
-        """Gives the word in the machine's symbols, with a power for the loop."""
-        parts = [" ".join(machine.decode(self.prefix)), "", " ".join(machine.decode(self.suffix))]
+        """Gives the word in the machine's symbols, with powers for what is repeated."""
+        parts = [_shortened(machine, self.prefix), "", _shortened(machine, self.suffix)]
         if self.times:
-            loop = " ".join(machine.decode(self.loop))
-            parts[1] = f"({loop})^{self.times}"
+            parts[1] = _power(machine, self.loop, self.times)
         return " ".join(part for part in parts if part)
+
+
+def _shortened(machine: Machine, word: tuple[int, ...]) -> str:
+    """Writes a word with powers for stretches of one, two or three symbols that come at least three times."""
+    parts, place = [], 0
+    while place < len(word):
+        for size in (1, 2, 3):
+            loop, times = word[place : place + size], 1
+            while word[place + times * size : place + (times + 1) * size] == loop:
+                times += 1
+            if times >= 3 and len(loop) == size:
+                parts.append(_power(machine, loop, times))
+                place += times * size
+                break
+        else:
+            parts.append(machine.alphabet[word[place]])
+            place += 1
+    return " ".join(parts)
+
+
+def _power(machine: Machine, loop: tuple[int, ...], times: int) -> str:
+    shown = " ".join(machine.decode(loop))
+    return f"{shown}^{times}" if len(loop) == 1 and " " not in shown else f"({shown})^{times}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +83,7 @@ def replay(network: Network, machine: Machine, word: Word) -> Replayed | None:
     if len(word) <= _LONGEST_EXACT:
         return _in_integers(network, word, right)
     try:
-        import flint
+        import flint  # pyright: ignore[reportMissingImports]
     except ImportError:
         return _in_integers(network, word, right) if len(word) <= _LONGEST_WITHOUT_BALLS else None
     before = flint.ctx.prec

@@ -1,0 +1,203 @@
+"""A machine from labelled words: the method that fits them, and whether they leave another machine open."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from statewise.errors import ToolMissingError, WordsError, unknown_name
+from statewise.machines import Machine, distinguish, minimise
+from statewise.theory.learning.hankel import solve_hankel
+from statewise.theory.learning.merging import merge_states
+from statewise.theory.learning.openness import judge
+from statewise.theory.learning.tables import fit_tables
+from statewise.theory.learning.words import LabelledWords, Word, count_words
+
+Status = Literal["exact", "undetermined", "noisy"]
+METHODS = ("auto", "rpni", "least-squares", "hankel")
+# merging of states takes minutes on many words with wrong labels: so many show whether there are any
+_PILOT = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A machine, and how far the words determine it.
+
+    Args:
+        machine: minimal.
+        method: what found it.
+        words: how many labelled words there were.
+        consistent: how many of them it answers as they are labelled.
+        determined: whether no other machine of at most as many states was found that answers all words as labelled.
+        proven: whether there is none.
+        helpful_word: in names of symbols, a word whose label would help; None if none is known.
+        undetermined: arrows (state, symbol) that no word uses.
+        coverage: by least squares, the share of arrows for which two words were there that differ by its symbol.
+        reason: why this machine, and what is open, in a sentence.
+    """
+
+    machine: Machine
+    method: str
+    words: int
+    consistent: int
+    determined: bool
+    proven: bool
+    helpful_word: tuple[str, ...] | None
+    undetermined: tuple[tuple[int, str], ...]
+    coverage: float | None
+    reason: str
+
+    @property
+    def status(self) -> Status:
+        """What the words say.
+
+        "exact": all words fit, and no other machine was found; "undetermined": one was; "noisy": some do not fit.
+        """
+        if self.consistent < self.words:
+            return "noisy"
+        return "exact" if self.determined else "undetermined"
+
+
+def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> Learned:
+    """Finds a machine that answers words as they are labelled.
+
+    Args:
+        data: the words.
+        method: "rpni" merges states; "least-squares" takes the labels for the states, and tolerates wrong labels;
+            "hankel" solves for a machine in rational numbers where the words are complete; "auto" chooses.
+        name: of the machine.
+    """
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    found = _choose(data) if method == "auto" else _asked(data, method)
+    machine = minimise(found.machine)
+    machine = Machine(machine.delta, machine.start, machine.outputs, data.alphabet, data.output_names, name=name)
+    judged = judge(data, machine)
+    # a rival of another method is as good a reason for doubt as a change of one arrow
+    rivals = () if judged.proven else found.rivals
+    differences = [word for rival in rivals if (word := distinguish(machine, rival)) is not None]
+    known = differences if judged.helpful is None else [*differences, judged.helpful]
+    helpful = min(known, key=len, default=None)
+    determined = judged.determined and not differences
+    consistent = data.explained(machine)
+    return Learned(
+        machine,
+        found.method,
+        data.total,
+        consistent,
+        determined,
+        judged.proven,
+        None if helpful is None else machine.decode(helpful),
+        tuple((q, machine.alphabet[a]) for q, a in judged.unused),
+        fit_tables(data, sweeps=0).coverage if found.method == "least-squares" else None,
+        f"{found.why}; {_explain(data, machine, consistent, determined, judged.proven, len(judged.unused), helpful)}",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The machine of a method, why it was taken, and other machines of at most as many states that fit too."""
+
+    method: str
+    machine: Machine
+    why: str
+    rivals: tuple[Machine, ...] = ()
+
+
+_BY_METHOD: dict[str, Callable[[LabelledWords], Machine]] = {
+    "rpni": merge_states,
+    "hankel": solve_hankel,
+    "least-squares": lambda data: fit_tables(data).machine,
+}
+
+
+def _asked(data: LabelledWords, method: str) -> _Found:
+    return _Found(method, _BY_METHOD[method](data), f"{method} was asked for")
+
+
+def _choose(data: LabelledWords) -> _Found:
+    """Chooses by the data: noise asks for least squares, otherwise the smallest machine that fits all words."""
+    tables = minimise(fit_tables(data).machine)
+    if data.contradiction is not None:
+        why = f"least-squares was chosen, since the word {data.spell(data.contradiction)} has two labels"
+        return _Found("least-squares", tables, why)
+    if _is_noise(data, tables):
+        right = data.explained(tables) / data.total
+        why = f"least-squares was chosen, since {right:.0%} of the labels fit a small machine and the others look wrong"
+        return _Found("least-squares", tables, why)
+    fitting: dict[str, Machine] = {}
+    failed: dict[str, Exception] = {}
+    for method in ("rpni", "hankel"):
+        try:
+            fitting[method] = minimise(_BY_METHOD[method](data))
+        except (ToolMissingError, WordsError) as error:
+            failed[method] = error
+    if data.explained(tables) == data.total:
+        fitting["least-squares"] = tables
+    if not fitting:
+        # without the package no method is left that fits any words
+        raise failed["rpni"]
+    best = min(fitting, key=lambda method: fitting[method].states)
+    size = fitting[best].states
+    rivals = tuple(m for method, m in fitting.items() if method != best and m.states <= size)
+    agreeing = [method for method in fitting if method != best and distinguish(fitting[method], fitting[best]) is None]
+    also = f", as {' and '.join(agreeing)} did," if agreeing else ""
+    which = "the smallest machine found" if len(agreeing) + 1 < len(fitting) else "a machine"
+    return _Found(best, fitting[best], f"{best} gave{also} {which} that fits all words", rivals)
+
+
+def _is_noise(data: LabelledWords, tables: Machine) -> bool:
+    """Whether a machine by least squares and its exceptions say the labels far more briefly than any that fits all.
+
+    Lengths are in bits, as in the principle of minimum description length (Rissanen 1978).
+    """
+    if data.explained(tables) == data.total:
+        return False
+    pilot = data
+    if len(data.words) > _PILOT:
+        labels = [data.label_of[word] for word in data.words[:_PILOT]]
+        if len(set(labels)) < 2:
+            return False
+        pilot = count_words(data.alphabet, data.output_names, data.words[:_PILOT], labels)
+    shares = pilot.counts.sum(axis=0) / pilot.total
+    plain = -pilot.total * float(sum(p * math.log2(p) for p in shares.tolist() if p))
+    brief = _bits(pilot, tables)
+    if brief > plain / 2:
+        return False
+    try:
+        return brief < _bits(pilot, minimise(merge_states(pilot)))
+    except ToolMissingError:
+        return True
+
+
+def _bits(data: LabelledWords, machine: Machine) -> float:
+    table = machine.states * (machine.symbols * math.log2(machine.states) + math.log2(machine.classes))
+    wrong = 1 - data.explained(machine) / data.total
+    each = 0.0 if wrong in (0, 1) else -wrong * math.log2(wrong) - (1 - wrong) * math.log2(1 - wrong)
+    return table + data.total * (each + wrong * math.log2(max(2, machine.classes - 1)))
+
+
+def _explain(
+    data: LabelledWords,
+    machine: Machine,
+    consistent: int,
+    determined: bool,
+    proven: bool,
+    unused: int,
+    helpful: Word | None,
+) -> str:
+    size = f"{machine.states} state{'s' if machine.states > 1 else ''}"
+    arrows = f"{unused} of its {machine.delta.size} arrows {'is' if unused == 1 else 'are'} used by no word"
+    asked = "" if helpful is None else f", and the label of the word {data.spell(helpful)} would help"
+    if consistent < data.total:
+        wrong = data.total - consistent
+        return f"{wrong:,} of {data.total:,} labels contradict it" + (f"; {arrows}{asked}" if unused else "")
+    if proven:
+        return f"no other machine of at most {size} fits them, as the words among them that test it prove"
+    if determined:
+        return f"no other machine of {size} was found that fits them, by a change of one arrow, output or start"
+    if unused:
+        return arrows + asked
+    if helpful is None:
+        return f"it has too many arrows to tell whether another machine of {size} fits"
+    return f"another machine of at most {size} fits them too{asked}"

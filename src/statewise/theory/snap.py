@@ -1,0 +1,89 @@
+"""Repairs: a trained network moved to the machine that it nearly is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from statewise.errors import NetworkError
+from statewise.machines import Machine, minimise
+from statewise.randomness import stream
+from statewise.theory.compile import Compiled, one_hot, tracker
+from statewise.theory.irreducible import parts_of
+from statewise.theory.network import Network
+from statewise.transitions import Full
+
+_WORDS = 4_000
+# parts of a group's representation that a network uses hold more than this share of the largest
+_USED = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Prototypes:
+    """For each state of a machine, the mean direction of the hidden states that lead there.
+
+    Args:
+        machine: minimal.
+        vectors: of norm 1.
+    """
+
+    machine: Machine
+    vectors: Float[np.ndarray, "state hidden"]
+
+
+def prototypes(network: Network, machine: Machine, shortest: int = 0, longest: int = 10, seed: int = 0) -> Prototypes:
+    """Averages hidden directions over random words of the lengths that a network is trusted on."""
+    minimal = minimise(machine)
+    random = stream(seed, "prototypes")
+    sums = np.zeros((minimal.states, network.hidden))
+    each = max(1, _WORDS // (longest - shortest + 1))
+    for length in range(shortest, longest + 1):
+        words = random.integers(0, network.symbols, (each, length))
+        np.add.at(sums, minimal.final(words), network.states(words))
+    sizes = np.linalg.norm(sums, axis=1, keepdims=True)
+    if not (sizes > 0).all():
+        raise NetworkError(
+            f"random words of up to {longest} symbols do not reach all {minimal.states} states; use longer words"
+        )
+    return Prototypes(minimal, sums / sizes)
+
+
+def snap_exact(network: Network, given: Prototypes, dtype: torch.dtype = torch.float32) -> Compiled:
+    """Puts one-hot states in place of the prototypes: A' moves them as the machine does, U' = U V^T reads them.
+
+    Logits of a state are then those that the trained network gives at its prototype, with the trained margins; where
+    these are wrong at a prototype, the plain one-hot readout is used.
+    """
+    made = one_hot(given.machine, dtype)
+    logits = network.readout @ given.vectors.T
+    outputs = given.machine.outputs
+    own = logits[outputs, np.arange(len(outputs))]
+    rivals = logits.copy()
+    rivals[outputs, np.arange(len(outputs))] = -np.inf
+    if not (rivals.max(axis=0) < own).all():
+        return Compiled(made.model, made.level, True, "one-hot states, one-hot readout")
+    with torch.no_grad():
+        made.model.readout = torch.nn.Parameter(torch.from_numpy(logits).to(dtype))
+    return Compiled(made.model, made.level, True, "one-hot states, trained margins")
+
+
+def snap_project(network: Network, given: Prototypes, dtype: torch.dtype = torch.float64) -> Compiled:
+    """Keeps the hidden space: A' = V P V^+ moves prototypes exactly as the machine does, and forgets all else.
+
+    For permutation machines V is first restricted to the invariant parts that the network really uses; otherwise V^+
+    would blow up what is only noise.
+    """
+    machine, vectors = given.machine, given.vectors
+    parts = parts_of(machine)
+    if parts is not None:
+        used = [basis @ (basis.T @ vectors) for basis in parts]
+        shares = [float((part**2).sum()) / basis.shape[1] for part, basis in zip(used, parts, strict=True)]
+        vectors = np.sum(
+            [part for part, share in zip(used, shares, strict=True) if share > _USED * max(shares)], axis=0
+        )
+    inverse = np.linalg.pinv(vectors.T, rcond=1e-6)
+    matrices = np.stack([vectors[machine.delta[:, a]].T @ inverse for a in range(machine.symbols)])
+    weight = torch.from_numpy(matrices.transpose(1, 2, 0).copy()).to(dtype)
+    model = tracker(Full.from_dense(weight), vectors[machine.start], network.readout)
+    return Compiled(model, "full", False, "matrices projected on the prototypes, rounded")
