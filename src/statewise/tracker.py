@@ -114,19 +114,19 @@ class StateTracker(nn.Module):
     def step(
         self, token: Int[Tensor, " batch"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
-        """Advances by one token with a state of norm 1."""
+        """Advances by one token."""
         return self.advance(token.unsqueeze(1), state)
 
     @_without_autocast
     def advance(
         self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
-        """Advances by several tokens with states of norm 1; gives the logits after the last.
+        """Advances by several tokens; gives the logits after the last, and a state of bounded size.
 
-        A plain readout's logits grow with the state and are given up to their scale, which no argmax sees.
+        A plain readout's logits grow with the state and are given for a state of norm 1, which no argmax sees.
         """
         h, log_norm = last_of_tokens(self.transition, self.embeddings, tokens, *state, self.backend)
-        return h @ self.readout.T, (h, log_norm)
+        return read_direction(h, self.readout), (h, log_norm)
 
     def tokens_at_once(self) -> int:
         """Gives how many tokens, words times symbols, a chunk of evaluation may have."""

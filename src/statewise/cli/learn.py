@@ -69,7 +69,7 @@ def learn_command(
     save_network(out, compiled.model, compiled.level, machine, record)
     lines = [
         ("words", f"{learned.words:,}, of which {learned.consistent:,} fit"),
-        ("machine", f"{machine.states} states, {machine.symbols} symbols, by {learned.method}"),
+        ("machine", f"states {machine.states}, symbols {machine.symbols}, found by {learned.method}"),
         ("status", f"{learned.status}: {learned.reason}"),
         ("network", f"{compiled.level}, hidden size {result['hidden']}, {compiled.how}"),
         ("proven", f"the network is this machine at all lengths ({verdict.method}: {verdict.reason})"),

@@ -12,7 +12,7 @@ from statewise.recurrence.reference import inverse_of_largest
 
 
 class _GroupedStates(torch.autograd.Function):
-    """h_t = A[token_t] h_{t-1}, divided by its largest entry every few steps if asked to.
+    """h_t = A[token_t] h_{t-1}, divided by a power of two every few steps if asked to.
 
     Rows are taken in the order of their tokens, so that a time step is at most one matrix product per token. Backward
     goes the same way with transposed matrices; gradients of the table are accumulated over many time steps in one

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace {
@@ -249,10 +250,15 @@ void move_freely(const Table<T>& table, const int64_t* tokens, long B, long begi
 
 inline bool pays(long V, long B, long T) { return B >= 2 * V && T >= 4; }
 
-template <class T> T largest(const T* row, long H) {
+// the least power of two above all entries: dividing by it rounds nothing
+template <class T> T power_above(const T* row, long H) {
     T most = 0;
     for (long i = 0; i < H; ++i) most = std::max(most, std::abs(row[i]));
-    return most > 0 && std::isfinite(most) ? most : T(1);
+    if (!(most > 0) || !std::isfinite(most)) return T(1);
+    int exponent;
+    std::frexp(most, &exponent);
+    return std::ldexp(T(1), std::clamp(exponent, 1 - std::numeric_limits<T>::max_exponent + 2,
+                                       std::numeric_limits<T>::max_exponent - 1));
 }
 
 template <class T>
@@ -269,7 +275,7 @@ void step_by_token(const Table<T>& table, Groups& groups, const int64_t* tokens,
     }
 }
 
-// states[0] is given; states[t + 1] = A[tokens[t]] states[t], divided by its largest entry every `every` steps
+// states[0] is given; states[t + 1] = A[tokens[t]] states[t], divided by a power of two every `every` steps
 template <class T>
 void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
                     long every) {
@@ -277,7 +283,7 @@ void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scal
     auto to = [&](long t, long r) { return states + ((t + 1) * B + r) * H; };
     auto rescale = [&](long t, long r) {
         if (!every || (t + 1) % every) return;
-        const T scale = scales[t * B + r] = 1 / largest(to(t, r), H);
+        const T scale = scales[t * B + r] = 1 / power_above(to(t, r), H);
         for (long i = 0; i < H; ++i) to(t, r)[i] *= scale;
     };
     if (!table.packs)
@@ -305,7 +311,7 @@ void tokens_last(const T* matrices, const int64_t* tokens, T* h, double* log_sca
         step_by_token(table, groups, tokens + t * B, B, from, to, rows, outs);
         if ((t + 1) % every == 0)
             for (long r = 0; r < B; ++r) {
-                const T most = largest(to + r * H, H);
+                const T most = power_above(to + r * H, H);
                 log_scale[r] += std::log(static_cast<double>(most));
                 for (long i = 0; i < H; ++i) to[r * H + i] /= most;
             }
@@ -409,7 +415,7 @@ T read_out(const T* const* states, const T* readout, const int64_t* answers, T* 
         T norm = 1;
         if (direction) {
             // the largest entry first: the square of a large or small one would not be there
-            const T most = largest(states[r], H);
+            const T most = power_above(states[r], H);
             T power = 0;
             for (long i = 0; i < H; ++i) unit[i] = states[r][i] / most, power += unit[i] * unit[i];
             const T length = power > 0 ? std::sqrt(power) : T(1);
@@ -488,7 +494,7 @@ void planes_forward(const T* coefficients, const int64_t* tokens, const T* h0, T
                     to[i * N + n] = total;
                 }
             if (every && (t + 1) % every == 0) {
-                const T scale = scales[event] = 1 / largest(to, H);
+                const T scale = scales[event] = 1 / power_above(to, H);
                 for (long i = 0; i < H; ++i) to[i] *= scale;
             }
             h = to;

@@ -21,7 +21,7 @@ _PIECE = 1_024
 
 
 class _Planes(torch.autograd.Function):
-    """h_t = A_t h_{t-1}, divided by its largest entry every few steps if asked to; divisors count as constants."""
+    """h_t = A_t h_{t-1}, divided by a power of two every few steps if asked to; divisors count as constants."""
 
     @staticmethod
     def forward(

@@ -20,8 +20,8 @@ class Reading:
         tokens: which token comes when; those of network m are numbered from m V.
         lengths: how many tokens of each row count, at least 1: only the state after the last is asked for. None asks
             for every state.
-        every: divide each state by its largest entry, taken as a constant, after so many steps, so that states are
-            given up to a positive factor and long words neither overflow nor underflow; 0 never does.
+        every: divide each state by a power of two near its largest entry after so many steps, so that states are given
+            up to a positive factor and long words neither overflow nor underflow; 0 never does.
         backend: "native" or "torch"; None takes what there is.
         members: how many networks there are.
     """

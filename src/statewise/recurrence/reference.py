@@ -1,5 +1,7 @@
 """The reference: one step after another, plain and obviously right. Every faster path is tested against it."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -66,12 +68,24 @@ def unroll_normalised(
 
 
 def inverse_of_largest(h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch"]:
-    """Gives 1 over the size of the largest entry, as a constant; 1 for a state that is 0 or not finite.
+    """Gives 1 over the least power of two above all entries, as a constant; 1 for a state that is 0 or not finite.
 
-    The largest entry, not the norm: squares would overflow long before.
+    The largest entry, not the norm: squares would overflow long before. A power of two, so that nothing is rounded.
     """
     largest = h.detach().abs().amax(dim=-1)
-    return torch.where((largest > 0) & largest.isfinite(), 1 / largest, 1.0)
+    fine = (largest > 0) & largest.isfinite()
+    # the exponent is bounded so that neither the power nor its inverse leaves the range of the type
+    most = math.frexp(torch.finfo(h.dtype).max)[1] - 1
+    exponent = torch.frexp(torch.where(fine, largest, 0.5))[1].clamp(2 - most, most)
+    return torch.ldexp(torch.ones_like(largest), -exponent)
+
+
+def rescale_exactly(
+    h: Float[Tensor, "*batch hidden"], log_norm: Float[Tensor, "*batch"]
+) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
+    """Moves a power of two into the logarithm, so that the largest entry lies between 1/2 and 1 and none is rounded."""
+    scale = inverse_of_largest(h)
+    return h * scale.unsqueeze(-1), log_norm - scale.double().log()
 
 
 def rescale(

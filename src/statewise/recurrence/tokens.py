@@ -17,7 +17,7 @@ from statewise.recurrence.grouped import grouped_last, grouped_states
 from statewise.recurrence.native import choose
 from statewise.recurrence.planes import LARGEST_BLOCK, planes_last, unroll_planes
 from statewise.recurrence.reading import EVERY, Reading
-from statewise.recurrence.reference import inverse_of_largest, rescale
+from statewise.recurrence.reference import inverse_of_largest, rescale, rescale_exactly
 from statewise.recurrence.turns import unroll_turns, whole_turns_away
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
@@ -60,14 +60,15 @@ def last_of_tokens(
     log_norm: Float[Tensor, " batch"],
     backend: str | None = None,
 ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, " batch"]]:
-    """Runs over words of any length, and gives the last state with norm 1, and the logarithm of its norm.
+    """Runs over words of any length, and gives the last state up to a factor, and the logarithm of that factor.
 
     A linear transition does not see the scale of its state, so that rescaling every few steps is the same as
-    rescaling at each.
+    rescaling at each; its factors are powers of two, so that weights of whole numbers stay exact at any length. With
+    an additive term states have norm 1.
     """
     table = token_table(transition, embeddings)
     reading = Reading(tokens, backend=backend).checked(_symbols(table), h)
-    return _last(transition, table, *rescale(h, log_norm), reading)
+    return _last(transition, table, h, log_norm, reading)
 
 
 def token_table(transition: Transition, embeddings: Tensor | None) -> Any:
@@ -165,6 +166,7 @@ def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tens
 @singledispatch
 def _last(transition: Transition, table: Table, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
     """Goes step by step, since an additive term sees the scale."""
+    h, log_norm = rescale(h, log_norm)
     for token in reading.tokens.unbind(1):
         h, log_norm = rescale(*transition.act_scaled(_look_up(table, token), h, log_norm))
     return h, log_norm
@@ -176,7 +178,9 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     for piece in reading.tokens.split(EVERY, dim=1):
         if piece.shape[1]:
-            h, log_norm = rescale(_unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm)
+            h, log_norm = rescale_exactly(
+                _unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm
+            )
     return h, log_norm
 
 
@@ -185,7 +189,9 @@ def _(transition: Rotation, table: Tensor, h: Tensor, log_norm: Tensor, reading:
     # a turn changes no norm, so pieces are bounded by memory alone
     for piece in reading.tokens.split(_PIECE, dim=1):
         if piece.shape[1]:
-            h, log_norm = rescale(_unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm)
+            h, log_norm = rescale_exactly(
+                _unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm
+            )
     return h, log_norm
 
 
@@ -193,7 +199,7 @@ def _(transition: Rotation, table: Tensor, h: Tensor, log_norm: Tensor, reading:
 def _(transition: Full, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
     if not _kernels_alone(table, h, reading):
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
-    return rescale(*grouped_last(table, h, log_norm, reading.tokens, EVERY))
+    return rescale_exactly(*grouped_last(table, h, log_norm, reading.tokens, EVERY))
 
 
 @_last.register(Diagonal)
@@ -205,7 +211,7 @@ def _(
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
     factors = table.exp() if isinstance(transition, Positive) else table
     last, log_norm = planes_last(factors[:, None, None], h.unsqueeze(1), log_norm, reading.tokens, EVERY)
-    return rescale(last.squeeze(1), log_norm)
+    return rescale_exactly(last.squeeze(1), log_norm)
 
 
 @_last.register
@@ -217,7 +223,7 @@ def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: Re
     if size <= LARGEST_BLOCK:
         planes = table.permute(0, 2, 3, 1)
         last, log_norm = planes_last(planes, parts.transpose(1, 2), log_norm, reading.tokens, EVERY)
-        return rescale(last.transpose(1, 2).flatten(1), log_norm)
+        return rescale_exactly(last.transpose(1, 2).flatten(1), log_norm)
     # each block is a row of its own, with a scale of its own, until they are put together
     own = reading.tokens.unsqueeze(1) * blocks + torch.arange(blocks).unsqueeze(1)
     rows, scale = grouped_last(
@@ -226,7 +232,7 @@ def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: Re
     scale = scale.unflatten(0, (-1, blocks))
     largest = scale.amax(dim=1)
     rows = rows.unflatten(0, (-1, blocks)) * (scale - largest.unsqueeze(1)).exp().to(rows.dtype).unsqueeze(-1)
-    return rescale(rows.flatten(1), largest)
+    return rescale_exactly(rows.flatten(1), largest)
 
 
 def _kernels_alone(table: Tensor, h: Tensor, reading: Reading) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
 from statewise.expressions import Call, parse
@@ -78,8 +78,8 @@ def one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> Compiled:
 
 def tracker(
     transition: LinearTransition,
-    initial: Float[np.ndarray, " hidden"],
-    weights: Float[np.ndarray, "class hidden"],
+    initial: Real[np.ndarray, " hidden"],
+    weights: Real[np.ndarray, "class hidden"],
 ) -> StateTracker:
     """Puts a network together from a transition, a first state and a readout, in the dtype of the transition."""
     symbols, hidden = transition.input_size, transition.hidden_size
@@ -183,7 +183,11 @@ def _of_modules(
     initial = np.concatenate([module.vectors[machine.start] for module in chosen])
     kinds = ", ".join(sorted({module.kind for module in chosen}))
     how = f"{len(chosen)} block{'s' if len(chosen) > 1 else ''} of whole numbers: {kinds}"
-    return _block_network(*_pack(matrices, initial, weights, sizes, size), size, dtype, True, how)
+    # sums of whole numbers are exact in floats while they stay below 1 / eps
+    vectors = np.abs(np.concatenate([module.vectors for module in chosen], axis=1)).max(axis=0)
+    largest = max((np.abs(part) @ vectors).max() for part in (matrices, weights))
+    exact = bool(largest < 1 / torch.finfo(dtype).eps)
+    return _block_network(*_pack(matrices, initial, weights, sizes, size), size, dtype, exact, how)
 
 
 def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
@@ -267,7 +271,7 @@ def _counted(machine: Machine, level: str, dtype: torch.dtype) -> Compiled:
                 transition.weight.copy_(torch.from_numpy(_LOG_RATIO * made.decays.T))
         else:
             transition = _diagonal_of(made.signs * 0.5**made.decays, dtype)
-        model = tracker(transition, np.ones(made.decays.shape[1]), made.readout / np.abs(made.readout).max())
+        model = tracker(transition, np.ones(made.decays.shape[1]), made.readout / (np.abs(made.readout).max() or 1.0))
         proof = decide_by_counts(network_of(model), machine)
         if proof is not None and proof.equal:
             return Compiled(model, level, True, "counts of symbols, by decays" + (" and signs" * (level == "diagonal")))

@@ -41,7 +41,7 @@ def congruences(machine: Machine) -> set[tuple[int, ...]]:
     return found
 
 
-def _generating(letters: Int[np.ndarray, "letter state"]) -> Int[np.ndarray, "letter state"]:
+def _generating(letters: Int[np.ndarray, "letter state"]) -> Int[np.ndarray, "generator state"]:
     """Drops permutations that others generate, while that is cheap to see."""
     chosen: list[np.ndarray] = []
     reached = {np.arange(letters.shape[1]).tobytes()}
@@ -71,19 +71,22 @@ def _firsts(labels: tuple[int, ...]) -> list[int]:
 def _merge(moves: list[list[int]], labels: list[int], pairs: list[tuple[int, int]]) -> tuple[int, ...]:
     """Gives the least congruence that holds a partition and some pairs."""
     parent = _firsts(tuple(labels))
-
-    def find(state: int) -> int:
-        while parent[state] != state:
-            parent[state] = parent[parent[state]]
-            state = parent[state]
-        return state
-
     waiting = list(pairs)
     while waiting:
         p, q = waiting.pop()
-        p, q = find(p), find(q)
+        while parent[p] != p:
+            parent[p] = parent[parent[p]]
+            p = parent[p]
+        while parent[q] != q:
+            parent[q] = parent[parent[q]]
+            q = parent[q]
         if p != q:
             parent[max(p, q)] = min(p, q)
             waiting.extend((move[p], move[q]) for move in moves)
     number: dict[int, int] = {}
-    return tuple(number.setdefault(find(state), len(number)) for state in range(len(parent)))
+    labelled = []
+    for state in range(len(parent)):
+        # the first of a class is its least state, and has been looked at before
+        parent[state] = parent[parent[state]]
+        labelled.append(number.setdefault(parent[state], len(number)))
+    return tuple(labelled)

@@ -30,7 +30,7 @@ class Parts:
         certain: whether no smaller choice exists among all parts; False where not all choices were tried.
     """
 
-    bases: tuple[Float[np.ndarray, "state entry"], ...]
+    bases: tuple[Float[np.ndarray, "state _"], ...]
     block: int
     dimension: int
     certain: bool
@@ -55,7 +55,7 @@ def separating_parts(machine: Machine, largest: int | None = None) -> Parts | No
     return None
 
 
-def parts_of(machine: Machine) -> list[Float[np.ndarray, "state entry"]] | None:
+def parts_of(machine: Machine) -> list[Float[np.ndarray, "state _"]] | None:
     """Gives orthonormal bases of irreducible parts; None where symbols permute no states, or there are too many."""
     n = machine.states
     if n > MAX_STATES or not (np.sort(machine.delta, axis=0) == np.arange(n)[:, None]).all():
@@ -87,7 +87,7 @@ def _orbits_of_pairs(machine: Machine) -> Int[np.ndarray, "state state"]:
     return orbit.reshape(n, n)
 
 
-def _apart(bases: list[Float[np.ndarray, "state entry"]]) -> bool:
+def _apart(bases: list[Float[np.ndarray, "state _"]]) -> bool:
     """Whether all states have different coordinates."""
     if not bases:
         return False

@@ -17,6 +17,8 @@ Status = Literal["exact", "undetermined", "noisy"]
 METHODS = ("auto", "rpni", "least-squares", "hankel")
 # merging of states takes minutes on many words with wrong labels: so many show whether there are any
 _PILOT = 1_000
+# a machine with exceptions is worth a thought if it says the labels in this share of their own bits
+_BRIEF = 2 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> L
         consistent,
         determined,
         judged.proven,
-        None if helpful is None else machine.decode(helpful),
+        None if helpful is None else tuple(machine.alphabet[a] for a in helpful),
         tuple((q, machine.alphabet[a]) for q, a in judged.unused),
         fit_tables(data, sweeps=0).coverage if found.method == "least-squares" else None,
         f"{found.why}; {_explain(data, machine, consistent, determined, judged.proven, len(judged.unused), helpful)}",
@@ -162,7 +164,7 @@ def _is_noise(data: LabelledWords, tables: Machine) -> bool:
     shares = pilot.counts.sum(axis=0) / pilot.total
     plain = -pilot.total * float(sum(p * math.log2(p) for p in shares.tolist() if p))
     brief = _bits(pilot, tables)
-    if brief > plain / 2:
+    if brief > _BRIEF * plain:
         return False
     try:
         return brief < _bits(pilot, minimise(merge_states(pilot)))
@@ -193,9 +195,9 @@ def _explain(
         wrong = data.total - consistent
         return f"{wrong:,} of {data.total:,} labels contradict it" + (f"; {arrows}{asked}" if unused else "")
     if proven:
-        return f"no other machine of at most {size} fits them, as the words among them that test it prove"
+        return f"no other machine of at most {size} fits them"
     if determined:
-        return f"no other machine of {size} was found that fits them, by a change of one arrow, output or start"
+        return f"no other machine of at most {size} was found that fits them, though not all could be tried"
     if unused:
         return arrows + asked
     if helpful is None:

@@ -18,6 +18,8 @@ from statewise.transitions import Block, Diagonal, Full, LinearTransition, Posit
 
 # levels whose matrices, on one-hot tokens, hold stored weights and nothing else
 _STORED = (Full, Block, Diagonal)
+# products of three such numbers stay in the range of float64
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,9 @@ class Network:
         parts = (self.matrices, self.initial, self.readout)
         if not all(np.isfinite(part).all() for part in parts):
             raise NetworkError("the network has weights that are not finite; train it again, or use another run")
+        largest = max(float(np.abs(part).max()) for part in parts)
+        if largest > _LARGEST:
+            raise NetworkError(f"the network has a weight of size {largest:.0e}; expected at most {_LARGEST:.0e}")
 
     @property
     def symbols(self) -> int:

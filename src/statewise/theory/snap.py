@@ -56,7 +56,7 @@ def snap_exact(network: Network, given: Prototypes, dtype: torch.dtype = torch.f
     these are wrong at a prototype, the plain one-hot readout is used.
     """
     made = one_hot(given.machine, dtype)
-    logits = network.readout @ given.vectors.T
+    logits = (network.readout @ given.vectors.T).astype(np.float32 if dtype == torch.float32 else np.float64)
     outputs = given.machine.outputs
     own = logits[outputs, np.arange(len(outputs))]
     rivals = logits.copy()

@@ -18,9 +18,6 @@ from statewise.theory.counting import Generators, generators
 from statewise.theory.network import Network
 
 _MAX_ENTRIES = 20_000_000
-# rounding in sums of at most 10^5 terms of modulus 1, each a product of at most 10^5 factors, is below this, times the
-# sum of all weights
-_SLACK = 1e-10
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,10 @@ def _free_symbols(network: Network, machine: Machine, diagonal: np.ndarray) -> l
         if symbol not in free and not _is_product(network, diagonal, found, symbol):
             free.append(symbol)
     return free
+
+
+def _is_idle(machine: Machine, symbol: int) -> bool:
+    return bool((machine.delta[:, symbol] == np.arange(machine.states)).all())
 
 
 def _is_product(network: Network, diagonal: np.ndarray, found: Generators, symbol: int) -> bool:
@@ -131,16 +132,21 @@ def _judge(
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
     counts = np.stack(np.unravel_index(np.arange(len(states)), sizes), axis=1) if sizes else np.zeros((1, 0), int)
     single = np.all([counts[:, i] < part.single for i, part in enumerate(counted)], axis=0) if counted else True
-    asked = ~(single & (counts.sum(axis=1) < shortest))
+    # a symbol that changes nothing makes a word of any length of a short one
+    idle = next((a for a in range(machine.symbols) if a not in free and _is_idle(machine, a)), None)
+    asked = ~(single & (counts.sum(axis=1) < shortest)) | (idle is not None)
     right = np.ones(len(states), dtype=bool)
     wrong = np.zeros(len(states), dtype=bool)
     outputs = machine.outputs[states]
+    # factors are powers of at most the bound and two more, one for each symbol, and then summed
+    longest = sum(part.single + 2 for part in counted)
+    rounding = 4 * (4 * longest + network.hidden + 4) * 2.0**-53
     for output in np.unique(outputs).tolist():
         rows = outputs == output
         for other in range(network.classes):
             if other != output:
                 weight = network.readout[output] - network.readout[other]
-                slack = _SLACK * float(np.abs(weight * network.initial).sum())
+                slack = rounding * float(np.abs(weight * network.initial).sum())
                 least = np.minimum(weight * low[rows], weight * high[rows]).sum(axis=1)
                 right[rows] &= least > slack
                 wrong[rows] |= least < -slack
@@ -148,5 +154,7 @@ def _judge(
     if wrong.any():
         place = int(np.flatnonzero(wrong)[np.argmin(counts[wrong].sum(axis=1))])
         word = tuple(a for a, count in zip(free, counts[place].tolist(), strict=True) for _ in range(count))
+        if idle is not None:
+            word += (idle,) * (shortest - len(word))
         return CountProof(False, word, len(states))
     return CountProof(True, None, len(states)) if (right | ~asked).all() else None

@@ -26,6 +26,8 @@ from statewise.theory.network import Network
 _UNIT = 2.0**-53
 # far more than the handful of roundings in a formula
 _UP, _DOWN = 1 + 1e-12, 1 - 1e-12
+# sums of more terms would round by more than that
+_MAX_HIDDEN = 4_000
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def prove_horizon(
                 h = network.matrices[symbol] @ h
             vectors[machine.final(np.array(word, dtype=np.int64))] = h
     sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if network.hidden > _MAX_HIDDEN:
+        return None
     if not (sizes > 0).all() or not np.isfinite(sizes).all():
         return None
     # as they are, a linear orbit where the network is exact; with one length, where each symbol has a gain of its own
@@ -128,8 +132,11 @@ def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _F
     radius = _radius(network, machine, vectors, frame, loss, slack)
     start = vectors[machine.start]
     first, _ = _off(network.initial, start, np.abs(network.initial), frame, slack)
-    if radius is None or first is None or first >= radius:
+    if radius is None or first is None or not first < radius:
         return None
+    if math.isinf(radius):
+        # a single class is always right
+        return Horizon(None, 0.0, 0.0, radius)
     rho = kappa = 0.0
     sizes = np.abs(frame.into), np.abs(frame.back)
     for symbol, matrix in enumerate(network.matrices):
@@ -139,7 +146,7 @@ def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _F
         moved, bound = vectors @ matrix.T, np.abs(vectors) @ np.abs(matrix).T
         for q, there in enumerate(machine.delta[:, symbol].tolist()):
             error, scale = _off(moved[q], vectors[there], bound[q], frame, slack)
-            if error is None:
+            if error is None or not math.isfinite(error + norm / scale):
                 return None
             rho, kappa = max(rho, error), max(kappa, norm / scale * _UP)
     return Horizon(_steps(first, rho, kappa, radius), rho, kappa, radius)
@@ -151,7 +158,7 @@ def _steps(first: float, rho: float, kappa: float, radius: float) -> int | None:
         return None
     growth = max(kappa - 1, 0.0)
     if growth * radius < 1e-9 * rho:
-        # so slow that X_t <= (first + t rho) e^(t growth) is as good
+        # so slow that X_t <= (first + t rho) e^(t growth) is as good; what that gives away, the last line takes back
         steps = (radius - first) / rho
         steps /= math.exp(2 * steps * growth)
     elif growth == 0.0:

@@ -139,7 +139,7 @@ def _primitive(vector: np.ndarray) -> tuple[int, ...]:
 
 
 def _right(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool:
-    if int(abs(readout).max()) * len(direction) * max(map(abs, direction)) < _EXACT:
+    if int(abs(readout).max()) * len(direction) * max(1, *map(abs, direction)) < _EXACT:
         logits = (readout.astype(np.float64) @ np.array(direction, dtype=np.float64)).tolist()
     else:
         logits = (readout @ np.array(direction, dtype=object)).tolist()

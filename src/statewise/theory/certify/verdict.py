@@ -56,7 +56,8 @@ def certify(network: Network, machine: Machine, shortest: int = 0, seconds: floa
         if replayed is not None and replayed.given != replayed.right:
             found = Counterexample(word, replayed, method)
             least = len(word) - 1 if method == "orbit" and len(word) > shortest else None
-            return Verdict("refuted", method, "a shortest word on which they differ", shortest, least, found)
+            reason = "a word on which they differ" if method == "counts" else "a shortest word on which they differ"
+            return Verdict("refuted", method, reason, shortest, least, found)
     near = prove_horizon(network, minimal)
     if near is not None and near.length is None:
         return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)

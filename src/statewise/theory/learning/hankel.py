@@ -15,8 +15,8 @@ from statewise.machines import Machine
 from statewise.theory.learning.words import LabelledWords, Word
 
 MAX_STATES = 2_000
-# wrong words whose ends are tried as columns
-_TRIED = 100
+# wrong words whose ends are tried as columns, and how many ends
+_TRIED, _MAX_ENDS = 100, 20_000
 
 Vector = tuple[Fraction, ...]
 
@@ -94,9 +94,10 @@ class _Block:
 
     def widen(self, wrong: list[Word]) -> None:
         """Adds the shortest end of a wrongly answered word that separates rows, and for which all words are there."""
-        ends = {word[begin:] for word in wrong for begin in range(len(word) + 1)} - set(self.suffixes)
+        longest = max(len(word) for word in wrong)
+        ends = (word[-size:] for size in range(1, longest + 1) for word in wrong if size <= len(word))
         first: MissingLabelError | None = None
-        for suffix in sorted(ends, key=lambda end: (len(end), end)):
+        for suffix in islice(ends, _MAX_ENDS):
             try:
                 if self._separates(suffix):
                     self.suffixes.append(suffix)

@@ -7,6 +7,7 @@ import numpy as np
 
 from statewise.machines import Machine, distinguish
 from statewise.theory.learning.arrows import passing, used_arrows, weigh_starts, weigh_targets
+from statewise.theory.learning.search import search_other
 from statewise.theory.learning.words import LabelledWords, Word, walk
 
 # how many other machines are compared, and tried, at most
@@ -33,7 +34,7 @@ class Judgement:
 
 
 def judge(data: LabelledWords, machine: Machine) -> Judgement:
-    """Looks for another machine among those with one arrow, one output or the start state changed.
+    """Looks for another machine: first with one arrow, one output or the start changed, then among all, up to a bound.
 
     Where the words hold the test words of Chow (1978), no other machine of at most as many states fits them, and
     nothing needs to be looked for.
@@ -55,7 +56,12 @@ def judge(data: LabelledWords, machine: Machine) -> Judgement:
         word = distinguish(machine, other)
         if word is not None and (helpful is None or len(word) < len(helpful)):
             helpful = word
-    return Judgement(helpful is None and fits, False, helpful, unused)
+    if not fits or helpful is not None:
+        return Judgement(False, False, helpful, unused)
+    searched = search_other(data, machine)
+    if searched.other is not None:
+        return Judgement(False, False, distinguish(machine, searched.other), unused)
+    return Judgement(True, searched.complete, None, unused)
 
 
 def _others(

@@ -16,6 +16,7 @@ from statewise.theory.learning.arrows import passing, weigh_starts, weigh_target
 from statewise.theory.learning.words import LabelledWords, walk
 
 SWEEPS = 20
+_STARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,24 +40,40 @@ def fit_tables(data: LabelledWords, sweeps: int = SWEEPS) -> Fitted:
         sweeps: how often all arrows are reconsidered at most; 0 leaves the tables as they are.
     """
     tables = _count_pairs(data)
-    covered = tables.sum(axis=2) > 0
-    delta = tables.argmax(axis=2)
+    rounded = tables.argmax(axis=2)
     outputs = np.arange(len(data.output_names))
-    start = _best_start(data, delta, outputs, None)
+    # a wrong start leads all arrows astray, so the likeliest few are tried
+    likely = np.argsort(-weigh_starts(data, rounded, outputs), kind="stable")[: _STARTS if sweeps else 1]
+    # arrows of which least is known are the first to be changed
+    order = np.argsort(tables.max(axis=2), axis=None, kind="stable")
+    made = [_reconsider(data, rounded.copy(), start, order, sweeps) for start in likely.tolist()]
+    best = max(made, key=data.explained)
+    return Fitted(best, float((tables.sum(axis=2) > 0).mean()))
+
+
+def _reconsider(
+    data: LabelledWords,
+    delta: Int[np.ndarray, "state symbol"],
+    start: int,
+    order: Int[np.ndarray, " arrow"],
+    sweeps: int,
+) -> Machine:
+    """Changes one arrow at a time, or the start, as long as more words are explained."""
+    outputs = np.arange(len(data.output_names))
     for _ in range(sweeps):
         before = (delta.copy(), start)
-        # arrows of which least is known are the first to be changed
-        for place in np.argsort(tables.max(axis=2), axis=None, kind="stable").tolist():
+        for place in order.tolist():
             state, symbol = divmod(place, len(data.alphabet))
             rows = passing(data, walk(data.padded, delta, start), state, symbol)
             explained = weigh_targets(data, delta, start, outputs, (state, symbol), rows)
             if explained.max() > explained[delta[state, symbol]]:
                 delta[state, symbol] = explained.argmax()
-        start = _best_start(data, delta, outputs, start)
+        explained = weigh_starts(data, delta, outputs)
+        if explained.max() > explained[start]:
+            start = int(explained.argmax())
         if np.array_equal(before[0], delta) and before[1] == start:
             break
-    machine = Machine(delta, start, outputs, data.alphabet, data.output_names)
-    return Fitted(machine, float(covered.mean()))
+    return Machine(delta, start, outputs, data.alphabet, data.output_names)
 
 
 def _count_pairs(data: LabelledWords) -> Int[np.ndarray, "state symbol following"]:
@@ -68,9 +85,3 @@ def _count_pairs(data: LabelledWords) -> Int[np.ndarray, "state symbol following
         if before is not None:
             tables[:, word[-1]] += np.outer(data.counts[before], data.counts[row])
     return tables
-
-
-def _best_start(data: LabelledWords, delta: np.ndarray, outputs: np.ndarray, now: int | None) -> int:
-    explained = weigh_starts(data, delta, outputs)
-    best = int(explained.argmax())
-    return best if now is None or explained[best] > explained[now] else now
