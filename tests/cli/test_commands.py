@@ -27,7 +27,7 @@ def test_machine_prints_one_json_object():
     result = json.loads(done.stdout)
     expected = {"states": 120, "symbols": 120, "minimal_states": 120, "monoid": 120, "group": True, "abelian": False}
     assert result.items() >= expected.items()
-    assert result["level"] == "full"
+    assert (result["level"], result["level_theorem"], result["level_hidden"]) == ("block(4)", "Theorem G", 4)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_machine_prints_one_json_object():
         ("cyclic(4)*cyclic(6)", "rotation"),
         ('cyclic(3)*regex("a*", alphabet="ab")', "block(2)"),
         ("flip_flop", "full"),
-        ("dihedral(3)", "full"),
+        ("dihedral(3)", "block(2)"),
     ],
 )
 def test_machine_names_the_level(expression, level):
@@ -112,6 +112,8 @@ def test_demo_trains_and_keeps_its_run(tmp_path):
     done = statewise("demo", "--json", "--out", str(tmp_path / "new" / "folder"))
     result = json.loads(done.stdout)
     assert result["score_ood"] > 0.99
-    assert result["compiled_score"] == 1.0
+    assert result["audit"]["status"] == "refuted"
+    assert result["extracted_is_task"]
+    assert result["certificate"]["status"] == "proven"
     again = statewise("eval", result["run"], "--lengths", "10", "--words", "50", "--json")
     assert json.loads(again.stdout)["score"] == [1.0]

@@ -128,16 +128,20 @@ def class_name(machine: Machine, output: int) -> str:
 
 def written_verdict(verdict: Any, machine: Machine) -> dict[str, Any]:
     """Gives a verdict as plain values, the counterexample in a form that can be replayed."""
+
+    def named(word: tuple[int, ...]) -> list[str]:
+        return [machine.alphabet[a] for a in word]
+
     found = verdict.counterexample
     shown = None
     if found is not None:
         word = found.word
         shown = {
-            "word": list(machine.decode(word.symbols())) if len(word) <= 100_000 else None,
-            "prefix": list(machine.decode(word.prefix)),
-            "loop": list(machine.decode(word.loop)),
+            "word": named(word.symbols()) if len(word) <= 100_000 else None,
+            "prefix": named(word.prefix),
+            "loop": named(word.loop),
             "times": word.times,
-            "suffix": list(machine.decode(word.suffix)),
+            "suffix": named(word.suffix),
             "length": len(word),
             "right": class_name(machine, found.replayed.right),
             "given": class_name(machine, found.replayed.given),

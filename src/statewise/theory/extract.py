@@ -18,7 +18,7 @@ from statewise.theory.network import Network
 
 _CONTEXTS, _EXAM = 4_000, 20_000
 _MAX_STATES = 300
-# below this agreement, classes are no states
+# above this agreement, classes are taken for states
 _LEAST_AGREEMENT = 0.9
 
 
@@ -66,9 +66,12 @@ def extract(
     names = {"alphabet": alphabet, "output_names": output_names}
     voted = _by_votes(network, shortest, longest, seed, names, exam, answers)
     share = _agreement(voted, exam, answers) if voted is not None else 0.0
-    if voted is not None and share >= _LEAST_AGREEMENT:
+    if voted is not None and share == 1:
         return _judge(voted, exam, answers, "votes")
-    taught = _by_rows(network, shortest, longest, names, exam, answers)
+    # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
+    trusted = voted is not None and share >= _LEAST_AGREEMENT
+    most = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
+    taught = _by_rows(network, shortest, most, names, exam, answers)
     if taught is not None and (voted is None or _agreement(taught, exam, answers) > share):
         return _judge(taught, exam, answers, "rows of answers")
     if voted is None:
@@ -122,7 +125,7 @@ def _by_votes(
 
 
 def _by_rows(
-    network: Network, shortest: int, longest: int, names: dict, exam: list[np.ndarray], answers: list[np.ndarray]
+    network: Network, shortest: int, most: int, names: dict, exam: list[np.ndarray], answers: list[np.ndarray]
 ) -> Machine | None:
     """Learns from answers alone; words that are too short to ask about count as answered by a class of their own."""
     teacher = _Teacher(network, shortest)
@@ -137,7 +140,7 @@ def _by_rows(
                 if row not in rows:
                     rows[row] = len(access)
                     access.append(longer)
-            if len(access) > _MAX_STATES:
+            if len(access) > most + shortest:
                 return None
         delta = [[rows[teacher.row((*word, a), suffixes)] for a in range(network.symbols)] for word in access]
         outputs = [teacher.answer(word) for word in access]

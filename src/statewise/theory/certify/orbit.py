@@ -11,8 +11,10 @@ symbols and are finite-dimensional, so they are known after finitely many steps,
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +148,7 @@ def _right(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool
     return _largest(logits, output)
 
 
-def _largest(logits: list[float] | list[Fraction], output: int) -> bool:
+def _largest(logits: Sequence[Any], output: int) -> bool:
     """Whether a logit is larger than all others; an output beyond the readout never is."""
     if output >= len(logits):
         return False

@@ -58,7 +58,7 @@ def _shortened(machine: Machine, word: tuple[int, ...]) -> str:
 
 
 def _power(machine: Machine, loop: tuple[int, ...], times: int) -> str:
-    shown = " ".join(machine.decode(loop))
+    shown = " ".join(machine.alphabet[a] for a in loop)
     return f"{shown}^{times}" if len(loop) == 1 and " " not in shown else f"({shown})^{times}"
 
 

@@ -1,0 +1,129 @@
+"""Machines out of trained networks, and trained networks put right by them."""
+
+import numpy as np
+import pytest
+import torch
+
+from statewise.assemble import build_training
+from statewise.cli.config import resolve
+from statewise.errors import NetworkError
+from statewise.evaluate import evaluate
+from statewise.machines import Machine, equivalent, machine, minimise
+from statewise.theory.certify.horizon import prove_horizon
+from statewise.theory.certify.verdict import certify
+from statewise.theory.compile import compile_machine
+from statewise.theory.extract import extract
+from statewise.theory.inference import Corrected
+from statewise.theory.network import Network, network_of
+from statewise.theory.snap import prototypes, snap_exact, snap_project
+
+TASKS = {
+    "sums": "modular_addition(5)",
+    "maps": "random_machine(5, seed=1, kind=map)",
+    "permutations": "symmetric(3)",
+}
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Networks that are right at their training lengths and lost at 500."""
+    torch.set_num_threads(1)
+    made = {}
+    for name, task in TASKS.items():
+        given = {"task": task, "model": "full", "hidden": 32, "steps": 1_000, "late": 0, "seed": 1}
+        made[name] = build_training(resolve(None, given).model_dump(mode="json"))
+        made[name].advance(1_000)
+        made[name].model.eval()
+    return made
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_network_that_fails_at_500_still_shows_its_machine(trained, name):
+    training = trained[name]
+    near, far = evaluate(training.model, training.task, [10, 500], 200, 0)
+    assert near.accuracy == 1
+    assert far.accuracy < 1
+    m = training.task.machine
+    found = extract(network_of(training.model), 2, 10, 0, m.alphabet, m.output_names)
+    assert equivalent(minimise(found.machine), m)
+    assert found.method == "votes"
+    assert found.agreement > 0.999
+    assert found.faithful == (found.agreement == 1)
+    assert "words of 2 to 10" in found.reason
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_trained_weights_are_refuted_and_snapped_ones_proven(trained, name):
+    training = trained[name]
+    network, m = network_of(training.model), training.task.machine
+    verdict = certify(network, m, 2, seconds=10.0)
+    assert verdict.status == "refuted"
+    found = prototypes(network, m, 2, 10)
+    made = snap_exact(network, found)
+    assert made.how == "one-hot states, trained margins"
+    assert certify(network_of(made.model), m).status == "proven"
+    assert all(s.accuracy == 1 for s in evaluate(made.model, training.task, [10, 500, 10_000], 50, 0))
+    kept = snap_project(network, found)
+    assert len(kept.model.initial_state) == 32
+    horizon = prove_horizon(network_of(kept.model), found.machine)
+    assert horizon is not None
+    assert horizon.length is None or horizon.length > 10**6
+    assert evaluate(kept.model, training.task, [10_000], 50, 0)[0].accuracy == 1
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_re_embedding_keeps_trained_weights_right(trained, name):
+    training = trained[name]
+    found = prototypes(network_of(training.model), training.task.machine, 2, 10)
+    for every in (1, 4):
+        corrected = Corrected(training.model, found, every=every)
+        assert evaluate(corrected, training.task, [10, 2_000], 50, 0)[1].accuracy == 1
+    # pieces of any size are one run
+    words = torch.from_numpy(training.task.test(0, 50, 8).words)
+    whole = corrected.advance(words, corrected.init_state(8))[0]
+    state = corrected.init_state(8)
+    for piece in words.split([1, 2, 30, 17], dim=1):
+        logits, state = corrected.advance(piece, state)
+    torch.testing.assert_close(logits, whole, rtol=1e-3, atol=1e-3)
+
+
+def test_the_sign_rule_helps_maps_and_is_refused_for_groups(trained):
+    training = trained["maps"]
+    found = prototypes(network_of(training.model), training.task.machine, 2, 10)
+    plain, ruled = (
+        evaluate(model, training.task, [500], 200, 0)[0].accuracy
+        for model in (training.model, Corrected(training.model, found, sign_rule=True))
+    )
+    assert ruled > plain
+    group = machine("modular_addition(5)")
+    made = compile_machine(group).model
+    with pytest.raises(NetworkError, match="no side"):
+        Corrected(made, prototypes(network_of(made), group), sign_rule=True)
+
+
+@pytest.mark.parametrize("expression", ["tomita(3)", "tomita(5)", "even_pairs", 'regex("(ab)*")', "tomita(7)"])
+@pytest.mark.parametrize("shortest", [0, 2])
+def test_outputs_coarser_than_states_are_learned_from_rows(expression, shortest):
+    m = machine(expression)
+    found = extract(network_of(compile_machine(m).model), shortest, 9, 0, m.alphabet, m.output_names)
+    assert found.faithful
+    assert found.machine == m
+
+
+def test_what_is_not_faithful_is_not_called_so():
+    """Random weights are no machine of few states; where one is given at all, it differs on a word that is named."""
+    random = np.random.default_rng(0)
+    network = Network(random.standard_normal((3, 8, 8)), np.ones(8), random.standard_normal((4, 8)))
+    try:
+        found = extract(network, 0, 8)
+    except NetworkError as error:
+        assert "no machine" in str(error)
+    else:
+        assert not found.faithful
+        assert "differ on" in found.reason
+
+
+def test_prototypes_need_every_state():
+    m = Machine([[1, 0], [2, 0], [3, 0], [4, 0], [5, 0], [5, 0]])
+    with pytest.raises(NetworkError, match="do not reach all 6 states"):
+        prototypes(network_of(compile_machine(m).model), m, 0, 2)
