@@ -174,7 +174,7 @@ def verdict_lines(verdict: Any, machine: Machine) -> list[tuple[str, str]]:
     elif verdict.status == "unknown":
         lines = [("unknown", verdict.reason)]
     if verdict.horizon is not None:
-        lines.append(("horizon", f"{from_length} of up to {verdict.horizon:,} symbols are right (proven)"))
+        lines.append(("horizon", f"all words of {verdict.shortest} to {verdict.horizon:,} symbols are right (proven)"))
         if verdict.counterexample is None:
             lines.append(("beyond", verdict.reason))
     return lines

@@ -18,7 +18,7 @@ from statewise.theory.certify.replay import Replayed, Word, move_all, replay
 from statewise.theory.network import Network
 
 _MAX_NUMBERS = 2_000_000
-_WIDTH, _DEEPEST = 1_500, 300
+_WIDTH, _SHALLOW, _DEEPEST = 1_500, 60, 300
 _MAX_LOOPS, _MAX_TIMES = 64, 20_000
 
 
@@ -54,13 +54,17 @@ def search(network: Network, machine: Machine, shortest: int = 0, seconds: float
     found = everything.run(began + 0.2 * seconds)
     tried = [f"all words up to {everything.depth} symbols"]
     if found is None:
-        # what is found here first is short: a wrong word of a fragile machine is mostly a power
-        deepest, found = _beam(network, machine, shortest, began + 0.4 * seconds, everything)
-        tried.append(f"words of small margin up to {deepest} symbols")
+        deepest, found = _beam(network, machine, shortest, began + 0.4 * seconds, everything, _SHALLOW)
         most = None if found is None else len(found.word) - 1
-        loops, times, power = _powers(network, machine, shortest, began + seconds, most)
-        tried.append(f"powers of {loops} words, up to {times:,} times")
+        loops, times, power = _powers(network, machine, shortest, began + 0.8 * seconds, most)
         found = power or found
+        # a power is easy to read: a word that is no power must be a good deal shorter
+        limit = _DEEPEST if found is None else min(_DEEPEST, round(0.9 * len(found.word)))
+        if limit > _SHALLOW:
+            deepest, other = _beam(network, machine, shortest, began + seconds, everything, limit)
+            found = other or found
+        tried.append(f"words of small margin up to {deepest} symbols")
+        tried.append(f"powers of {loops} words, up to {times:,} times")
     return Search(found, everything.proven, tuple(tried))
 
 
@@ -122,7 +126,7 @@ class _Everything:
 
 
 def _beam(
-    network: Network, machine: Machine, shortest: int, until: float, begun: _Everything
+    network: Network, machine: Machine, shortest: int, until: float, begun: _Everything, limit: int
 ) -> tuple[int, Counterexample | None]:
     """Keeps, for each state, the words whose margins are smallest; directions that are nearly alike count once."""
     each = max(4, _WIDTH // machine.states)
@@ -130,7 +134,7 @@ def _beam(
     kept = _thin(begun.h, begun.q, _margins(network, begun.h, machine.outputs[begun.q]), each)
     h, q = begun.h[kept], begun.q[kept]
     back = [*begun.back[:-1], tuple(part[kept] for part in begun.back[-1])] if begun.back else []
-    while depth < _DEEPEST and time.perf_counter() < until:
+    while depth < limit and time.perf_counter() < until:
         words = len(q)
         h = _after_each(network.matrices, h)
         h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(float).tiny)
