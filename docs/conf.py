@@ -1,6 +1,6 @@
 project = "statewise"
 author = "The statewise authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx-mathjax-offline", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 html_theme = "furo"
 html_title = "statewise"
