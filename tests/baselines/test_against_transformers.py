@@ -9,9 +9,8 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore", module="transformers.*")
 
-from transformers import GPT2Config, GPT2Model, MambaConfig, MambaModel  # noqa: E402
-
 from statewise.baselines import MambaTracker, TransformerTracker  # noqa: E402
+from statewise.bench.baselines import gpt2, mamba  # noqa: E402
 
 SYMBOLS, CLASSES, WIDTH = 5, 4, 32
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,17 +38,7 @@ def compare(ours, theirs, pairs):
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_transformer_is_gpt2(layers):
     ours = TransformerTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
-    config = GPT2Config(
-        vocab_size=SYMBOLS,
-        n_embd=WIDTH,
-        n_layer=layers,
-        n_head=4,
-        n_positions=1024,
-        resid_pdrop=0,
-        embd_pdrop=0,
-        attn_pdrop=0,
-    )
-    theirs = GPT2Model(config).double()
+    theirs = gpt2(SYMBOLS, WIDTH, layers).double()
     pairs = [(ours.embedding.weight, theirs.wte.weight, False), (ours.positions.weight, theirs.wpe.weight, False)]
     pairs += [(ours.norm.weight, theirs.ln_f.weight, False), (ours.norm.bias, theirs.ln_f.bias, False)]
     for block, other in zip(ours.blocks, theirs.h, strict=True):
@@ -75,8 +64,7 @@ def test_transformer_is_gpt2(layers):
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_mamba_is_mamba(layers):
     ours = MambaTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
-    config = MambaConfig(vocab_size=SYMBOLS, hidden_size=WIDTH, num_hidden_layers=layers, use_cache=False)
-    theirs = MambaModel(config).double()
+    theirs = mamba(SYMBOLS, WIDTH, layers).double()
     pairs = [(ours.embedding.weight, theirs.embeddings.weight, False), (ours.norm.weight, theirs.norm_f.weight, False)]
     for block, other in zip(ours.blocks, theirs.layers, strict=True):
         pairs.append((block.norm.weight, other.norm.weight, False))

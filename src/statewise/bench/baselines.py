@@ -19,7 +19,6 @@ def measure() -> list[Row]:
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.filterwarnings("ignore", module="transformers.*")
     try:
-        from transformers import GPT2Config, GPT2Model, MambaConfig, MambaModel
         from transformers.utils import logging
     except ImportError:
         raise ToolMissingError("transformers is not installed; install it to measure against it") from None
@@ -27,28 +26,35 @@ def measure() -> list[Row]:
     rows = []
     for width in (64, 256):
         for layers in (1, 4):
-            gpt2 = GPT2Model(
-                GPT2Config(
-                    vocab_size=SYMBOLS,
-                    n_embd=width,
-                    n_layer=layers,
-                    n_head=4,
-                    resid_pdrop=0,
-                    embd_pdrop=0,
-                    attn_pdrop=0,
-                    use_cache=False,
-                )
-            )
-            mamba = MambaModel(
-                MambaConfig(vocab_size=SYMBOLS, hidden_size=width, num_hidden_layers=layers, use_cache=False)
-            )
             for name, ours, theirs in (
-                ("transformer", TransformerTracker(SYMBOLS, CLASSES, width, layers), gpt2),
-                ("mamba", MambaTracker(SYMBOLS, CLASSES, width, layers), mamba),
+                ("transformer", TransformerTracker(SYMBOLS, CLASSES, width, layers), gpt2(SYMBOLS, width, layers)),
+                ("mamba", MambaTracker(SYMBOLS, CLASSES, width, layers), mamba(SYMBOLS, width, layers)),
             ):
                 case = f"{name}({layers}), H {width}, B {BATCH}, T {TIME}, forward and backward"
                 rows.append(_compare(case, ours, theirs))
     return rows
+
+
+def gpt2(symbols: int, width: int, layers: int) -> Any:
+    """Builds the Transformer of `transformers` of the shape that ours has."""
+    from transformers import GPT2Config, GPT2Model
+
+    sizes: dict[str, Any] = {
+        "vocab_size": symbols,
+        "n_embd": width,
+        "n_layer": layers,
+        "n_head": 4,
+        "n_positions": 1024,
+    }
+    return GPT2Model(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False))
+
+
+def mamba(symbols: int, width: int, layers: int) -> Any:
+    """Builds the Mamba of `transformers` of the shape that ours has."""
+    from transformers import MambaConfig, MambaModel
+
+    sizes: dict[str, Any] = {"vocab_size": symbols, "hidden_size": width, "num_hidden_layers": layers}
+    return MambaModel(MambaConfig(**sizes, use_cache=False))
 
 
 def _compare(case: str, ours: Any, theirs: Any) -> Row:

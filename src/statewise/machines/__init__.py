@@ -1,6 +1,7 @@
 """Finite-state machines as values, and what can be said of them."""
 
 from statewise.machines.behaviour import (
+    access_words,
     distinguish,
     equivalent,
     isomorphism,
@@ -20,6 +21,7 @@ __all__ = [
     "Machine",
     "Monoid",
     "MonoidTooLarge",
+    "access_words",
     "analyse",
     "direct_product",
     "distinguish",

@@ -28,6 +28,18 @@ def reachable_order(machine: Machine) -> Int[np.ndarray, " reached"]:
     return np.concatenate(order)
 
 
+def access_words(machine: Machine) -> dict[int, Word]:
+    """Gives a shortest word to each state that can be reached, the start first; their prefixes are among them."""
+    words: dict[int, Word] = {machine.start: ()}
+    order = [machine.start]
+    for here in order:
+        for symbol, there in enumerate(machine.delta[here].tolist()):
+            if there not in words:
+                words[there] = (*words[here], symbol)
+                order.append(there)
+    return words
+
+
 def keep(machine: Machine, states: Int[np.ndarray, " kept"]) -> Machine:
     """Restricts a machine to states closed under its table and holding the start, numbered in the given order."""
     number = np.full(machine.states, -1)

@@ -176,18 +176,8 @@ def _last(transition: Transition, table: Table, h: Tensor, log_norm: Tensor, rea
 def _(
     transition: LinearTransition, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading
 ) -> tuple[Tensor, Tensor]:
-    for piece in reading.tokens.split(EVERY, dim=1):
-        if piece.shape[1]:
-            h, log_norm = rescale_exactly(
-                _unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm
-            )
-    return h, log_norm
-
-
-@_last.register
-def _(transition: Rotation, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
-    # a turn changes no norm, so pieces are bounded by memory alone
-    for piece in reading.tokens.split(_PIECE, dim=1):
+    # where norms stay, pieces are bounded by memory alone
+    for piece in reading.tokens.split(_PIECE if transition.norm_preserving else EVERY, dim=1):
         if piece.shape[1]:
             h, log_norm = rescale_exactly(
                 _unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm

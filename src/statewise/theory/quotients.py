@@ -24,7 +24,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Int
 
-from statewise.machines import Machine
+from statewise.machines import Machine, access_words
 from statewise.theory.congruences import congruences
 
 _MAX_COMPARED = 150
@@ -225,23 +225,14 @@ def _weights_of_elements(
     weights = np.zeros((machine.states, count), dtype=np.int64)
     weights[machine.start] = np.arange(count) if signs is None else np.arange(1, count + 1)
     signs = np.ones_like(moves) if signs is None else signs
-    for there, here, symbol in _tree(machine):
-        weights[there, moves[symbol]] = signs[symbol] * weights[here]
+    words = access_words(machine)
+    states = {word: state for state, word in words.items()}
+    for there, word in words.items():
+        if word:
+            weights[there, moves[word[-1]]] = signs[word[-1]] * weights[states[word[:-1]]]
     moved = np.empty((machine.states, machine.symbols, count), dtype=np.int64)
     moved[:, np.arange(machine.symbols)[:, None], moves] = signs * weights[:, None]
     return weights if np.array_equal(moved, weights[machine.delta]) else None
-
-
-def _tree(machine: Machine) -> list[tuple[int, int, int]]:
-    """Lists how each state but the start is first reached: (state, the one before, symbol), in order."""
-    seen, order, steps = {machine.start}, [machine.start], []
-    for here in order:
-        for symbol, there in enumerate(machine.delta[here].tolist()):
-            if there not in seen:
-                seen.add(there)
-                order.append(there)
-                steps.append((there, here, symbol))
-    return steps
 
 
 def _cyclic(labels: np.ndarray, moves: np.ndarray) -> Module | None:

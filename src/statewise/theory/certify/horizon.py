@@ -19,8 +19,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from statewise.machines import Machine
-from statewise.theory.certify.refute import access_words
+from statewise.machines import Machine, access_words
 from statewise.theory.network import Network
 
 _UNIT = 2.0**-53
@@ -59,11 +58,10 @@ def prove_horizon(
     """
     if vectors is None:
         vectors = np.zeros((machine.states, network.hidden))
-        for word in access_words(machine):
-            h = network.initial
+        for state, word in access_words(machine).items():
+            vectors[state] = network.initial
             for symbol in word:
-                h = network.matrices[symbol] @ h
-            vectors[machine.final(np.array(word, dtype=np.int64))] = h
+                vectors[state] = network.matrices[symbol] @ vectors[state]
     sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
     if network.hidden > _MAX_HIDDEN:
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from statewise.machines import Machine
+from statewise.machines import Machine, access_words
 from statewise.theory.certify.replay import Replayed, Word, move_all, replay
 from statewise.theory.network import Network
 
@@ -173,7 +173,7 @@ def _powers(
 ) -> tuple[int, int, Counterexample | None]:
     """Follows x u^n z for short u and z, and an x that leads to each state; gives the shortest confirmed failure."""
     loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
-    access = access_words(machine)
+    access = list(access_words(machine).values())
     prefixes = np.zeros((len(access), network.hidden))
     for row, word in enumerate(access):
         prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
@@ -225,18 +225,6 @@ def _product(network: Network, word: tuple[int, ...]) -> Float[np.ndarray, "out 
     for symbol in word:
         made = network.matrices[symbol] @ made
     return made
-
-
-def access_words(machine: Machine) -> list[tuple[int, ...]]:
-    """Gives a shortest word to each state that can be reached."""
-    words: dict[int, tuple[int, ...]] = {machine.start: ()}
-    order = [machine.start]
-    for here in order:
-        for symbol, there in enumerate(machine.delta[here].tolist()):
-            if there not in words:
-                words[there] = (*words[here], symbol)
-                order.append(there)
-    return [words[q] for q in order]
 
 
 def _after_each(

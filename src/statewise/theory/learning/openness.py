@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from statewise.machines import Machine, distinguish
+from statewise.machines import Machine, access_words, distinguish
 from statewise.theory.learning.arrows import passing, used_arrows, weigh_starts, weigh_targets
 from statewise.theory.learning.search import search_other
 from statewise.theory.learning.words import LabelledWords, Word, walk
@@ -110,14 +110,8 @@ def _holds_test_words(data: LabelledWords, machine: Machine) -> bool:
     A machine that agrees on them has as many states as w separate, its arrows lead where these say, and there is no
     room for more: so it is the same machine, if it has at most as many states.
     """
-    access: dict[int, Word] = {machine.start: ()}
-    order = [machine.start]
-    for q in order:
-        for a, target in enumerate(machine.delta[q].tolist()):
-            if target not in access:
-                access[target] = (*access[q], a)
-                order.append(target)
-    prefixes = {(*word, *step) for word in access.values() for step in ((), *((a,) for a in range(machine.symbols)))}
+    words = access_words(machine).values()
+    prefixes = {(*word, *step) for word in words for step in ((), *((a,) for a in range(machine.symbols)))}
     # the cheapest test first: each of these is needed whatever the separating words are
     if not all(prefix in data.label_of for prefix in prefixes):
         return False
