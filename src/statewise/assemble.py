@@ -24,12 +24,12 @@ def build_task(options: dict[str, Any], kept: Machine | None = None) -> Task:
     )
 
 
-def build_network(options: dict[str, Any], task: Task) -> nn.Module:
+def build_network(options: dict[str, Any], tokens: int, classes: int) -> nn.Module:
     """Builds the untrained model of a run's options."""
     return build_model(
         options["model"],
-        task.tokens,
-        task.machine.classes,
+        tokens,
+        classes,
         options["hidden"],
         options["seed"],
         options["additive"],
@@ -42,7 +42,7 @@ def build_training(options: dict[str, Any], kept: Machine | None = None) -> Trai
     """Builds a training at its first step."""
     task = build_task(options, kept)
     optimisation = Optimisation(**{field.name: options[field.name] for field in fields(Optimisation)})
-    return Training(build_network(options, task), task, optimisation, options["seed"])
+    return Training(build_network(options, task.tokens, task.machine.classes), task, optimisation, options["seed"])
 
 
 def build_plan(options: dict[str, Any]) -> Plan:

@@ -74,12 +74,16 @@ def test_compiled_networks_are_runs(tmp_path):
     # a second one never lands on the first
     again = statewise("compile", "parity", "--out", str(tmp_path / "s4"))
     assert (again.returncode, again.stdout) == (2, "")
-    assert "not empty" in again.stderr
+    assert "there already" in again.stderr
 
 
 def test_a_wrong_machine_gives_a_shortest_word(tmp_path):
     run_json("compile", "modular_addition(4)", "--out", tmp_path / "z4", "--run", "100")
-    verdict = run_json("certify", tmp_path / "z4", "--machine", "cyclic(2)*cyclic(2)", code=1)
+    sums = machine("modular_addition(4)")
+    delta = sums.delta.copy()
+    delta[3, 3] = 3
+    write_machine(sums.replace(delta=delta), tmp_path / "other.json")
+    verdict = run_json("certify", tmp_path / "z4", "--machine", tmp_path / "other.json", code=1)
     assert verdict["status"] == "refuted"
     assert verdict["counterexample"]["length"] <= 2
 
@@ -96,6 +100,8 @@ BAD = [
     (["certify", "RUN", "--machine", "modular_addition(4)"], "reads 3 symbols and the machine 4"),
     (["certify", "RUN", "--machine", "nowhere.json"], "nowhere.json"),
     (["snap", "RUN", "--machine", "parity", "--out", "Y"], "reads 3 symbols"),
+    (["certify", "RUN", "--machine", 'regex("[abc]*")'], 'reads "a", which the network does not'),
+    (["eval", "RUN", "--sign-rule"], "no sign is wrong"),
     (["extract", "RUN", "--out", "Y.txt"], "Y.txt"),
     (["eval", "RUN", "--sign-rule", "--reembed", "-1"], "reembed"),
 ]
@@ -130,4 +136,36 @@ def test_more_classes_than_the_readout(tmp_path):
     run_json("compile", "modular_addition(3)", "--out", tmp_path / "z3", "--run", "0")
     done = statewise("certify", str(tmp_path / "z3"), "--machine", str(tmp_path / "many.json"))
     assert done.returncode == 2
-    assert "6 outputs and the network's readout 3" in done.stderr
+    assert 'the output "5", which the network does not' in done.stderr
+
+
+def test_symbols_and_outputs_are_matched_by_name(tmp_path):
+    """The same machine, written in another order, is the same machine."""
+    run_json("compile", "modular_addition(3)", "--out", tmp_path / "z3", "--run", "0")
+    m = machine("modular_addition(3)")
+    turned = m.replace(
+        delta=m.delta[:, [2, 0, 1]], alphabet=("2", "0", "1"), outputs=np.array([1, 2, 0]), output_names=("2", "0", "1")
+    )
+    assert turned == m
+    write_machine(turned, tmp_path / "turned.json")
+    assert run_json("certify", tmp_path / "z3", "--machine", tmp_path / "turned.json")["status"] == "proven"
+    assert run_json("snap", tmp_path / "z3", "--machine", tmp_path / "turned.json", "--out", tmp_path / "s")[
+        "equals_task"
+    ]
+    assert run_json("certify", tmp_path / "s", "--machine", "modular_addition(3)")["status"] == "proven"
+
+
+def test_machines_of_one_state_and_networks_that_are_none(tmp_path):
+    run_json("compile", "cyclic(1)", "--out", tmp_path / "one", "--run", "100")
+    assert run_json("certify", tmp_path / "one")["status"] == "proven"
+    small = ["--hidden", "8", "--steps", "5"]
+    for name, extra in (("raw", []), ("chain", ["--supervision", "chain"])):
+        statewise(
+            "train", "--task", "modular_addition(3)", "--model", "full", *small, *extra, "--out", str(tmp_path / name)
+        )
+    done = statewise("snap", str(tmp_path / "raw"), "--out", str(tmp_path / "snapped"))
+    assert done.returncode == 2
+    assert "no machine that could be read out" in done.stderr
+    assert not (tmp_path / "snapped").exists()
+    done = statewise("certify", str(tmp_path / "chain"))
+    assert (done.returncode, "chains of thought" in done.stderr) == (2, True)

@@ -187,6 +187,13 @@ def test_large_machines_in_seconds():
     assert compile_machine(machine("symmetric(5)")).level == "block(4)"
 
 
+def test_outputs_that_states_share_are_read_off_small_blocks():
+    m = Machine([[1], [2], [3], [0]], outputs=[0, 0, 0, 1])
+    compiled = compile_machine(m)
+    assert compiled.level == "block(2)"
+    assert proven(compiled, m)
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of protocol models is not beside the project")
 def test_protocol_models():
     files = sorted(SHARED.glob("*.dot"))

@@ -97,7 +97,7 @@ def test_the_sign_rule_helps_maps_and_is_refused_for_groups(trained):
     assert ruled > plain
     group = machine("modular_addition(5)")
     made = compile_machine(group).model
-    with pytest.raises(NetworkError, match="no side"):
+    with pytest.raises(NetworkError, match="no sign is wrong"):
         Corrected(made, prototypes(network_of(made), group), sign_rule=True)
 
 

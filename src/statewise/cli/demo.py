@@ -49,7 +49,7 @@ def _story(folder: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     record = run(build_training(options), build_plan(options), options, folder / "run", show_progress)
     scores = {score["length"]: score["score"] for score in record["scores"]}
     saved = load_run(folder / "run")
-    network = network_of(saved.model)
+    network = saved.network
     audit = certify(network, saved.machine, saved.shortest, _AUDIT_SECONDS)
     found = extract_saved(saved)
     same = found.machine == saved.machine

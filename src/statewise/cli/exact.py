@@ -6,12 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.show import show
-from statewise.errors import RunError, shorten
+from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import write_whole
-from statewise.machines import Machine, write_machine
+from statewise.machines import Machine, align, minimise, write_machine
 from statewise.machines import machine as build
 
 _LONGEST_SHOWN = 200
+# below this share of equal answers, what was read out is not what the network is
+_LEAST_AGREEMENT = 0.9
 _MODES = ("exact", "project")
 
 
@@ -30,19 +32,20 @@ def certify(
 
     from statewise.cli.saved import load_run
     from statewise.theory.certify.verdict import certify as judge
-    from statewise.theory.network import network_of
 
     saved = load_run(run)
-    target = saved.machine if target is None else target
+    network = saved.network
+    target = _aligned(saved, target)
     least = saved.shortest if shortest is None else shortest
-    verdict = judge(network_of(saved.model), target, least, seconds)
+    verdict = judge(network, target, least, seconds)
     result = written_verdict(verdict, target) | {"run": str(run), "machine": target.name}
     if out is not None:
         import json as json_module
 
         write_whole(out, json_module.dumps(result, indent=1) + "\n")
         result["out"] = str(out)
-    show(result, json, verdict_lines(verdict, target))
+    lines = verdict_lines(verdict, target)
+    show(result, json, lines if out is None else [*lines, ("out", str(out))])
     if verdict.status == "refuted":
         raise typer.Exit(1)
 
@@ -71,7 +74,7 @@ def extract(
     lines = [
         ("machine", f"{found.machine.states} states, {found.machine.symbols} symbols, read out by {found.method}"),
         ("faithful", f"{'yes' if found.faithful else 'no'}: {found.reason}"),
-        ("its task", f"{'the same machine' if same else 'another machine'} as {shorten(saved.machine.name)}"),
+        ("its task", f"{'the same machine as' if same else 'another machine than'} {shorten(saved.machine.name)}"),
         ("out", str(out)),
     ]
     show(result, json, lines)
@@ -91,34 +94,61 @@ def snap(
 
     from statewise.cli.saved import check_free, load_run, save_network
     from statewise.theory.certify.verdict import certify as judge
-    from statewise.theory.certify.verdict import check_fit
+    from statewise.theory.compile import one_hot
     from statewise.theory.network import network_of
     from statewise.theory.snap import prototypes, snap_exact, snap_project
 
     check_free(out)
     saved = load_run(run)
-    network = network_of(saved.model)
+    network = saved.network
     if target is None:
-        target = extract_saved(saved).machine
-    check_fit(network, target)
-    found = prototypes(network, target, saved.shortest, saved.options["longest"])
-    made = snap_exact(network, found) if mode == "exact" else snap_project(network, found)
+        read = extract_saved(saved)
+        if read.agreement < _LEAST_AGREEMENT:
+            raise NetworkError(
+                f"the network is no machine that could be read out: {read.reason}; train it further, or give --machine"
+            )
+        target, source = read.machine.replace(name=saved.machine.name), f"read out of it: {read.reason}"
+    else:
+        target, source = _aligned(saved, target), "as given"
+    same = target == saved.machine
+    try:
+        found = prototypes(network, target, saved.shortest, saved.options["longest"])
+        made = snap_exact(network, found) if mode == "exact" else snap_project(network, found)
+    except NetworkError:
+        if mode == "project":
+            raise
+        made = one_hot(minimise(target))
     verdict = judge(network_of(made.model), target, seconds=0.0)
-    result = written_verdict(verdict, target) | {"run": str(out), "mode": mode, "hidden": len(made.model.initial_state)}
+    result = written_verdict(verdict, target) | {
+        "run": str(out),
+        "mode": mode,
+        "hidden": len(made.model.initial_state),
+        "states": target.states,
+        "equals_task": same,
+    }
     save_network(out, made.model, made.level, target, {"status": "snapped", "how": made.how, "verdict": result})
-    lines = [("network", f"{made.level}, hidden size {result['hidden']}: {made.how}"), *verdict_lines(verdict, target)]
+    task = "its task" if same else f"NOT its task, {shorten(saved.machine.name)}"
+    lines = [
+        ("machine", f"{target.states} states, {task}; {source}"),
+        ("network", f"{made.level}, hidden size {result['hidden']}: {made.how}"),
+        *verdict_lines(verdict, target),
+    ]
     show(result, json, [*lines, ("run", str(out))])
     if verdict.status in ("refuted", "unknown"):
         raise typer.Exit(1)
 
 
+def _aligned(saved: Any, target: Machine | None) -> Machine:
+    """Gives the machine to judge by, its symbols and outputs numbered as the network numbers them."""
+    return saved.machine if target is None else align(target, saved.machine.alphabet, saved.machine.output_names)
+
+
 def extract_saved(saved: Any) -> Any:
     """Reads the machine out of a saved network, over the lengths that it was trained on."""
     from statewise.theory.extract import extract as read_out
-    from statewise.theory.network import network_of
 
     names = (saved.machine.alphabet, saved.machine.output_names)
-    return read_out(network_of(saved.model), saved.shortest, saved.options["longest"], 0, *names)
+    return read_out(saved.network, saved.shortest, saved.options["longest"], 0, *names)
 
 
 def class_name(machine: Machine, output: int) -> str:
@@ -165,7 +195,7 @@ def verdict_lines(verdict: Any, machine: Machine) -> list[tuple[str, str]]:
     lines = []
     if verdict.counterexample is not None:
         found = verdict.counterexample
-        word = shorten(found.word.written(machine), _LONGEST_SHOWN)
+        word = shorten(found.word.written(machine), _LONGEST_SHOWN) or "the empty word"
         right, given = (class_name(machine, c) for c in (found.replayed.right, found.replayed.given))
         lines = [
             ("refuted", f"{word} ({len(found.word):,} symbols)"),

@@ -10,11 +10,12 @@ from typing import Any
 from statewise.assemble import build_network, build_task
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.cli.config import RunConfig, resolve
-from statewise.errors import RunError, shorten
+from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import reason_of, write_whole
 from statewise.machines import Machine, read_machine, write_machine
 from statewise.run import MACHINE, provenance
 from statewise.task import Task
+from statewise.theory.network import Network, network_of
 from statewise.tracker import StateTracker
 
 
@@ -24,20 +25,30 @@ class Saved:
 
     Args:
         options: the run's configuration.
-        task: its task, on the machine that was kept with it.
+        machine: the machine that it is about, as it was kept.
         model: its network, ready to be asked.
         trained: whether it was trained; otherwise it was written, and every length counts.
     """
 
     options: dict[str, Any]
-    task: Task
+    machine: Machine
     model: Any
     trained: bool
 
     @property
-    def machine(self) -> Machine:
-        """The machine that the network tracks."""
-        return self.task.machine
+    def task(self) -> Task:
+        """Its task; a machine that always answers alike makes none."""
+        return build_task(self.options, self.machine)
+
+    @property
+    def network(self) -> Network:
+        """The network as numbers, for proofs and repairs."""
+        if self.options["supervision"] == "chain":
+            raise NetworkError(
+                "the network was trained on chains of thought and reads its own outputs, so its answer is no function "
+                "of a word; train it with supervision final or aligned"
+            )
+        return network_of(self.model)
 
     @property
     def shortest(self) -> int:
@@ -53,18 +64,21 @@ def load_run(run: Path) -> Saved:
         raise RunError(
             f'"{shorten(run)}" is not the directory of a run; give one that train or compile wrote'
         ) from None
-    task = build_task(options, read_machine(str(run / MACHINE)))
+    machine = read_machine(str(run / MACHINE))
     saved = read_checkpoint(run)
     if saved is None:
-        raise RunError(f'"{shorten(run)}" has no checkpoint yet; train it first')
+        raise RunError(f'"{shorten(run)}" has no checkpoint: it was cut short, or diverged at once; train it again')
     tensors, values = saved
     weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
-    model = build_network(options, task).to(next(iter(weights.values())).dtype)
+    tokens = build_task(options, machine).tokens if options["supervision"] == "chain" else machine.symbols
+    model = build_network(options, tokens, machine.classes).to(next(iter(weights.values())).dtype)
     try:
         model.load_state_dict(weights)
     except RuntimeError:
-        raise RunError(f'the checkpoint in "{shorten(run)}" holds weights of another model; train it again') from None
-    return Saved(options, task, model.eval(), values.get("status") != "written")
+        raise RunError(
+            f'the checkpoint in "{shorten(run)}" holds weights that fit no network for its machine; make it anew'
+        ) from None
+    return Saved(options, machine, model.eval(), values.get("status") != "written")
 
 
 def save_network(directory: Path, model: StateTracker, level: str, machine: Machine, record: dict[str, Any]) -> None:
@@ -95,4 +109,4 @@ def save_network(directory: Path, model: StateTracker, level: str, machine: Mach
 def check_free(directory: Path) -> None:
     """Refuses a directory that holds anything."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
+        raise RunError(f'"{shorten(directory)}" is there already, and no empty directory; give a new one')

@@ -129,10 +129,9 @@ def evaluate(
 
 def _corrected(saved: Any, every: int, sign_rule: bool) -> Any:
     from statewise.theory.inference import Corrected
-    from statewise.theory.network import network_of
     from statewise.theory.snap import prototypes
 
-    found = prototypes(network_of(saved.model), saved.machine, saved.shortest, saved.options["longest"])
+    found = prototypes(saved.network, saved.machine, saved.shortest, saved.options["longest"])
     return Corrected(saved.model, found, every, sign_rule)
 
 

@@ -2,6 +2,7 @@
 
 from statewise.machines.behaviour import (
     access_words,
+    align,
     distinguish,
     equivalent,
     isomorphism,
@@ -22,6 +23,7 @@ __all__ = [
     "Monoid",
     "MonoidTooLarge",
     "access_words",
+    "align",
     "analyse",
     "direct_product",
     "distinguish",

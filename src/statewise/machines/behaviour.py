@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 from jaxtyping import Bool, Int
 
-from statewise.errors import MachineError
+from statewise.errors import MachineError, shorten
 from statewise.machines.machine import Machine
 
 Word = tuple[int, ...]
@@ -38,6 +38,32 @@ def access_words(machine: Machine) -> dict[int, Word]:
                 words[there] = (*words[here], symbol)
                 order.append(there)
     return words
+
+
+def align(machine: Machine, alphabet: tuple[str, ...], output_names: tuple[str, ...]) -> Machine:
+    """Gives the same machine with symbols and outputs numbered as in these names; others are refused."""
+    if len(alphabet) != machine.symbols:
+        raise MachineError(
+            f"the network reads {len(alphabet)} symbols and the machine {machine.symbols}; give the machine it tracks"
+        )
+    strange = sorted(set(machine.alphabet) - set(alphabet))
+    if strange:
+        raise MachineError(f'the machine reads "{shorten(strange[0])}", which the network does not; rename its symbols')
+    shown = sorted({machine.output_names[c] for c in machine.outputs.tolist()} - set(output_names))
+    if shown:
+        raise MachineError(
+            f'the machine has the output "{shorten(shown[0])}", which the network does not; rename its outputs'
+        )
+    number = {name: index for index, name in enumerate(output_names)}
+    return Machine(
+        machine.delta[:, [machine.alphabet.index(name) for name in alphabet]],
+        machine.start,
+        [number.get(machine.output_names[c], 0) for c in machine.outputs.tolist()],
+        alphabet,
+        output_names,
+        machine.state_names,
+        machine.name,
+    )
 
 
 def keep(machine: Machine, states: Int[np.ndarray, " kept"]) -> Machine:

@@ -6,7 +6,7 @@ import numpy as np
 
 from statewise.machines import Algebra, Machine, Monoid, minimise, transition_monoid
 from statewise.theory.irreducible import separating_parts
-from statewise.theory.quotients import modules, readout, separating
+from statewise.theory.quotients import modules, readable
 
 _MAX_MONOID = 2_000
 _MAX_GROUPS = 40
@@ -53,7 +53,8 @@ def classify(algebra: Algebra, machine: Machine) -> Level:
         return Level("diagonal", "commutative with periods at most 2", True, "Theorem H", 1, 1)
     minimal = minimise(machine)
     if algebra.abelian:
-        parts = separating_parts(minimal)
+        own = len(np.unique(minimal.outputs)) == minimal.states
+        parts = separating_parts(minimal) if own else None
         size = None if parts is None else 2 * sum(-(-basis.shape[1] // 2) for basis in parts.bases)
         return Level("rotation", "an Abelian group", True, "Theorem H", 2, 2, size)
     if algebra.commutative:
@@ -74,9 +75,11 @@ def _bounded(machine: Machine) -> Level:
     if machine.states <= _MAX_STATES:
         made = modules(machine)
         for size in sorted({module.size for module in made}):
-            chosen = separating([module for module in made if module.size <= size])
-            if chosen is not None and size < machine.states and readout(chosen, machine) is not None:
-                hidden = sum(module.size for module in chosen)
+            if size >= machine.states:
+                break
+            found = readable([module for module in made if module.size <= size], machine)
+            if found is not None:
+                hidden = sum(module.size for module in found[0])
                 reason = "quotients of the machine that together tell all states apart"
                 return Level(f"block({size})", reason, size <= least, "bound", size, least, hidden)
     reason = "one-hot states track any machine"

@@ -13,7 +13,7 @@ from statewise.machines import Algebra, Machine, analyse, minimise
 from statewise.theory.characters import characters
 from statewise.theory.counting import counters
 from statewise.theory.irreducible import separating_parts
-from statewise.theory.quotients import Module, cyclic_quotients, modules, readout, separating
+from statewise.theory.quotients import Module, cyclic_quotients, modules, readable
 from statewise.tracker import StateTracker
 from statewise.transitions import CP, LEVELS, Block, Diagonal, Full, LinearTransition, Positive, Rotation
 
@@ -160,10 +160,11 @@ def _exact_blocks(machine: Machine, size: int | None, dtype: torch.dtype) -> Com
     for largest in sorted({module.size for module in made}):
         if size is not None and largest > size:
             return None
-        chosen = separating([module for module in made if module.size <= largest])
-        weights = None if chosen is None else readout(chosen, machine)
-        if chosen is None or weights is None:
+        small = [module for module in made if module.size <= largest]
+        found = readable(small, machine)
+        if found is None:
             continue
+        chosen, weights = found
         if size is None and len(chosen) == 1 and chosen[0].kind == "one-hot":
             return one_hot(machine, dtype)
         return _of_modules(chosen, weights, machine, size or largest, dtype)
@@ -236,9 +237,9 @@ def _diagonal(machine: Machine, size: int | None, dtype: torch.dtype, algebra: A
     if not algebra.commutative or max(algebra.periods) > 2:
         reason = f"a period of {max(algebra.periods)}" if algebra.commutative else "symbols whose order matters"
         raise CompileError(f"real diagonals cannot track this machine, which has {reason}; use --level auto")
-    chosen = separating([module for module in modules(machine) if module.size == 1])
-    weights = None if chosen is None else readout(chosen, machine)
-    if chosen is not None and weights is not None:
+    found = readable([module for module in modules(machine) if module.size == 1], machine)
+    if found is not None:
+        chosen, weights = found
         entries = np.stack([module.matrices[:, 0, 0] for module in chosen], axis=1).astype(float)
         initial = np.concatenate([module.vectors[machine.start] for module in chosen])
         return Compiled(tracker(_diagonal_of(entries, dtype), initial, weights), "diagonal", True, "signs")

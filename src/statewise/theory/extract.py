@@ -5,6 +5,7 @@ answer does w a get? A vote forgives the drift that ruins long words. Where outp
 answers to suffixes (Angluin's L*), with the network as the teacher and all words of its training lengths as its exam.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -93,7 +94,12 @@ def _judge(machine: Machine, exam: list[np.ndarray], answers: list[np.ndarray], 
             word = " ".join(machine.decode(words[wrong[0]]))
             reason = f"they differ on {(1 - share) * count:.0f} of {count:,} words of {lengths}, first on {word}"
             return Extracted(machine, False, reason, share, method)
-    return Extracted(machine, True, f"they agree on {count:,} words of {lengths}", 1.0, method)
+    reason = f"they agree on {count:,} words of {lengths}"
+    arrows = machine.delta.size * math.log2(max(machine.states, 2))
+    if method != "votes" and arrows > count * math.log2(max(machine.classes, 2)):
+        # a table that takes more bits than the answers it explains is a list of them
+        return Extracted(machine, False, f"{reason}, but {machine.states} states only list them", 1.0, method)
+    return Extracted(machine, True, reason, 1.0, method)
 
 
 def _by_votes(

@@ -33,6 +33,9 @@ class Corrected:
     def __init__(self, tracker: StateTracker, given: Prototypes, every: int = 0, sign_rule: bool = False) -> None:
         if every < 0:
             raise NetworkError(f"re-embedding every {every} symbols is not possible; use at least 1, or 0 for never")
+        states = np.arange(given.machine.states)[:, None]
+        if sign_rule and len(states) > 1 and (np.sort(given.machine.delta, axis=0) == states).all():
+            raise NetworkError("symbols permute the states of this machine, so no sign is wrong; leave --sign-rule out")
         self.tracker, self.every = tracker, every
         dtype = tracker.readout.dtype
         self.vectors = torch.from_numpy(given.vectors).to(dtype)

@@ -28,7 +28,8 @@ from statewise.machines import Machine, access_words
 from statewise.theory.congruences import congruences
 
 _MAX_COMPARED = 150
-_EPOCHS = 2_000
+_MAX_READ = 12
+_EPOCHS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,29 @@ def separating(candidates: Sequence[Module]) -> list[Module] | None:
                 if sum(module.size for module in chosen) < small and _separate(chosen):
                     best, small = list(chosen), sum(module.size for module in chosen)
     return best
+
+
+def readable(
+    candidates: Sequence[Module], machine: Machine
+) -> tuple[list[Module], Int[np.ndarray, "class entry"]] | None:
+    """Chooses modules that keep all states apart, and weights that read the outputs off them; None if none are found.
+
+    Outputs that several states share may need more modules than telling states apart does, and a constant.
+    """
+    few = separating(candidates)
+    if few is None:
+        return None
+    constant = _constant(machine)
+    for chosen in (few, [*few, constant], [*candidates[:_MAX_READ], constant]):
+        weights = readout(chosen, machine)
+        if weights is not None:
+            return list(chosen), weights
+    return None
+
+
+def _constant(machine: Machine) -> Module:
+    ones = np.ones((machine.states, 1), dtype=np.int64)
+    return Module(np.ones((machine.symbols, 1, 1), dtype=np.int64), ones, ones, "constant")
 
 
 def readout(chosen: Sequence[Module], machine: Machine) -> Int[np.ndarray, "class entry"] | None:

@@ -61,7 +61,11 @@ def certify(network: Network, machine: Machine, shortest: int = 0, seconds: floa
     near = prove_horizon(network, minimal)
     if near is not None and near.length is None:
         return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
-    if near is not None and seconds == 0:
+    if seconds == 0:
+        if near is None or near.length is None or near.length <= shortest:
+            return Verdict(
+                "unknown", "growth of errors", "no bound on errors was shown, and nothing was searched", shortest
+            )
         return Verdict("horizon", "growth of errors", "each symbol adds a bounded error", shortest, near.length)
     searched = search(network, minimal, shortest, seconds)
     horizons = [n for n in (searched.proven, None if near is None else near.length) if n is not None and n >= shortest]
