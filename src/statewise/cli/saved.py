@@ -109,4 +109,4 @@ def save_network(directory: Path, model: StateTracker, level: str, machine: Mach
 def check_free(directory: Path) -> None:
     """Refuses a directory that holds anything."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RunError(f'"{shorten(directory)}" is there already, and no empty directory; give a new one')
+        raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
