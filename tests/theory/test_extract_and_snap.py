@@ -108,6 +108,16 @@ def test_outputs_coarser_than_states_are_learned_from_rows(expression, shortest)
     found = extract(network_of(compile_machine(m).model), shortest, 9, 0, m.alphabet, m.output_names)
     assert found.faithful
     assert found.machine == m
+    assert "proven equal on all words" in found.reason
+
+
+def test_the_certifier_sees_what_no_exam_asks():
+    """A counter to 14 looks like one state to words of up to 9 symbols."""
+    count = np.arange(14)
+    m = Machine(np.minimum(count + 1, 13)[:, None], 0, (count == 13).astype(np.int64))
+    found = extract(network_of(compile_machine(m, "full").model), 0, 9, 0, m.alphabet, m.output_names)
+    assert found.machine == m
+    assert "proven equal" in found.reason
 
 
 def test_what_is_not_faithful_is_not_called_so():

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from statewise.recurrence.again import differentiate_again
 from statewise.recurrence.native import call, choose, in_memory
 from statewise.recurrence.reading import Reading
 from statewise.recurrence.reference import inverse_of_largest
@@ -49,11 +50,8 @@ class _GroupedStates(torch.autograd.Function):
         reading: Reading = ctx.reading
         lengths, every = reading.lengths, reading.every
         if torch.is_grad_enabled():
-            needed = ctx.needs_input_grad[:2]
-            wanted = [part for part, need in zip((table, h0), needed, strict=True) if need]
             again = _differentiably(table, h0, reading, scales)
-            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
-            return *(next(found) if need else None for need in needed), None, None
+            return *differentiate_again(ctx, (table, h0), again, grad), None, None
         members, steps, batch, hidden = states.shape
         symbols = len(table) // members
         first, gradient = torch.empty_like(states[:, 0]), torch.empty_like(table, memory_format=torch.contiguous_format)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from statewise.recurrence.again import differentiate_again
 from statewise.recurrence.native import call, choose
 from statewise.recurrence.reading import Reading
 from statewise.recurrence.reference import inverse_of_largest
@@ -42,11 +43,8 @@ class _Planes(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         coefficients, h0, out, scales, tokens, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
-            needed = ctx.needs_input_grad[:2]
-            wanted = [part for part, need in zip((coefficients, h0), needed, strict=True) if need]
             again = _take(_steps(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
-            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
-            return *(next(found) if need else None for need in needed), None, None, None
+            return *differentiate_again(ctx, (coefficients, h0), again, grad), None, None, None
         given, first = coefficients.contiguous(), h0.contiguous()
         gradient, to_first = torch.zeros_like(given), torch.empty_like(first)
         if lengths is None:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from statewise.recurrence.again import differentiate_again
 from statewise.recurrence.native import call, choose
 
 
@@ -25,9 +26,7 @@ class _Turns(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         angles, h0, out = ctx.saved_tensors
         if torch.is_grad_enabled():
-            wanted = [part for part, need in zip((angles, h0), ctx.needs_input_grad, strict=True) if need]
-            found = iter(torch.autograd.grad(_in_torch(angles, h0), wanted, grad, create_graph=True))
-            return tuple(next(found) if need else None for need in ctx.needs_input_grad)
+            return tuple(differentiate_again(ctx, (angles, h0), _in_torch(angles, h0), grad))
         given, first = angles.contiguous(), h0.contiguous()
         gradient, to_first = torch.empty_like(given), torch.empty_like(first)
         call("turns_backward", h0.dtype, given, first, out, grad.contiguous(), gradient, to_first, *angles.shape)

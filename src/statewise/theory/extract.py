@@ -2,7 +2,8 @@
 
 Where outputs are states, an arrow is what most contexts say: over short words w that the network answers with c, which
 answer does w a get? A vote forgives the drift that ruins long words. Where outputs are coarser, states are rows of
-answers to suffixes (Angluin's L*), with the network as the teacher and all words of its training lengths as its exam.
+answers to suffixes (Angluin's L*), with the network as the teacher and words of its training lengths as its exam;
+where an exact decision of `certify` is within reach, that is the last examiner.
 """
 
 import math
@@ -15,6 +16,7 @@ from jaxtyping import Int
 from statewise.errors import NetworkError
 from statewise.machines import Machine, minimise
 from statewise.randomness import stream
+from statewise.theory.certify.verdict import certify
 from statewise.theory.network import Network
 
 _CONTEXTS, _EXAM = 4_000, 20_000
@@ -29,7 +31,7 @@ class Extracted:
 
     Args:
         machine: minimal.
-        faithful: whether the network and the machine agree on every word of the exam.
+        faithful: whether the network and the machine are proven equal, or agree on every word of the exam.
         reason: on what the word "faithful" rests, or on which word they differ.
         agreement: the share of words of the exam on which they agree.
         method: "votes", or "rows of answers".
@@ -67,23 +69,30 @@ def extract(
     names = {"alphabet": alphabet, "output_names": output_names}
     voted = _by_votes(network, shortest, longest, seed, names, exam, answers)
     share = _agreement(voted, exam, answers) if voted is not None else 0.0
-    if voted is not None and share == 1:
-        return _judge(voted, exam, answers, "votes")
+    if voted is not None and share == 1 and certify(network, voted, shortest, seconds=0.0).status != "refuted":
+        return _judge(network, shortest, voted, exam, answers, "votes")
     # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
     trusted = voted is not None and share >= _LEAST_AGREEMENT
     most = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
     taught = _by_rows(network, shortest, most, names, exam, answers)
-    if taught is not None and (voted is None or _agreement(taught, exam, answers) > share):
-        return _judge(taught, exam, answers, "rows of answers")
+    if taught is not None and (voted is None or share == 1 or _agreement(taught, exam, answers) > share):
+        return _judge(network, shortest, taught, exam, answers, "rows of answers")
     if voted is None:
         raise NetworkError(
             f"no machine of at most {_MAX_STATES} states answers as this network does on words of {shortest} to "
             f"{longest} symbols; train it further"
         )
-    return _judge(voted, exam, answers, "votes")
+    return _judge(network, shortest, voted, exam, answers, "votes")
 
 
-def _judge(machine: Machine, exam: list[np.ndarray], answers: list[np.ndarray], method: str) -> Extracted:
+def _judge(
+    network: Network,
+    shortest: int,
+    machine: Machine,
+    exam: list[np.ndarray],
+    answers: list[np.ndarray],
+    method: str,
+) -> Extracted:
     machine = minimise(machine)
     count = sum(len(words) for words in exam)
     lengths = f"{exam[0].shape[1]} to {exam[-1].shape[1]} symbols"
@@ -95,6 +104,12 @@ def _judge(machine: Machine, exam: list[np.ndarray], answers: list[np.ndarray], 
             reason = f"they differ on {(1 - share) * count:.0f} of {count:,} words of {lengths}, first on {word}"
             return Extracted(machine, False, reason, share, method)
     reason = f"they agree on {count:,} words of {lengths}"
+    verdict = certify(network, machine, shortest, seconds=0.0)
+    if verdict.status == "proven":
+        return Extracted(machine, True, f"proven equal on all words ({verdict.method}); {reason}", 1.0, method)
+    if verdict.counterexample is not None:
+        word = verdict.counterexample.word.written(machine)
+        return Extracted(machine, False, f"{reason}, but differ on {word}", 1.0, method)
     arrows = machine.delta.size * math.log2(max(machine.states, 2))
     if method != "votes" and arrows > count * math.log2(max(machine.classes, 2)):
         # a table that takes more bits than the answers it explains is a list of them
@@ -152,6 +167,10 @@ def _by_rows(
         outputs = [teacher.answer(word) for word in access]
         learned = _without_short_words(Machine(delta, 0, outputs), network.classes, shortest, names)
         wrong = _first_wrong(learned, exam, answers)
+        if wrong is None:
+            # an exact decision sees words that no exam asks
+            found = certify(network, learned, shortest, seconds=0.0).counterexample
+            wrong = None if found is None else found.word.symbols()
         new = [wrong[i:] for i in range(len(wrong) + 1)] if wrong is not None else []
         new = [suffix for suffix in new if suffix not in suffixes]
         if not new:
