@@ -72,7 +72,7 @@ def extract(
     if voted is not None and share == 1 and certify(network, voted, shortest, seconds=0.0).status != "refuted":
         return _judge(network, shortest, voted, exam, answers, "votes")
     # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
-    trusted = voted is not None and share >= _LEAST_AGREEMENT
+    trusted = voted is not None and _LEAST_AGREEMENT <= share < 1
     most = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
     taught = _by_rows(network, shortest, most, names, exam, answers)
     if taught is not None and (voted is None or share == 1 or _agreement(taught, exam, answers) > share):
