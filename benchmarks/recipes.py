@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from statewise.assemble import build_plan, build_training
-from statewise.cli.config import resolve
+from statewise.config import resolve
 from statewise.run import Look, run
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes.jsonl"

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from statewise.assemble import build_training
-from statewise.cli.config import resolve
+from statewise.config import resolve
 from statewise.errors import StatewiseError, unknown_name
 from statewise.machines import Machine, equivalent, machine
 from statewise.randomness import stream

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from statewise.assemble import build_plan, build_training
-from statewise.cli.config import resolve
+from statewise.config import resolve
 from statewise.ensemble import advance_together, run_together
 from statewise.errors import RunError
 from statewise.run import Story, begin, run

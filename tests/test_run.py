@@ -16,7 +16,7 @@ import torch
 
 from statewise.assemble import build_plan, build_training
 from statewise.checkpoint import read_checkpoint, write_checkpoint
-from statewise.cli.config import RECIPES, resolve
+from statewise.config import RECIPES, resolve
 from statewise.errors import RunError, StatewiseError
 from statewise.evaluate import evaluate
 from statewise.machines import machine, write_machine

@@ -81,6 +81,20 @@ class WordsError(StatewiseError):
     """Labelled words that cannot be read, or contradict each other."""
 
 
+class StoreError(StatewiseError):
+    """A store that cannot be read, or that another process writes to."""
+
+
+class StoreWriteError(StoreError):
+    """A store that stops taking records, such as on a full disk; what it holds stays."""
+
+    exit_code = 1
+
+
+class GridError(StatewiseError):
+    """A grid of runs that is empty, too large, or has a wrong name or value."""
+
+
 class WrongAnswerError(StatewiseError):
     """A benchmark whose two sides do not agree: nothing is timed."""
 

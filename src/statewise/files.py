@@ -1,4 +1,4 @@
-"""Text files written whole or not at all."""
+"""Files written whole or not at all."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,21 @@ def write_whole(file: Path, text: str) -> None:
 
     A link is followed; a device or a pipe is written to as it is.
     """
+    write_bytes_whole(file, text.encode())
+
+
+def write_bytes_whole(file: Path, content: bytes) -> None:
+    """Writes a file of bytes whole or not at all, as `write_whole` does text."""
     try:
         file = Path(os.path.realpath(file))
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists() and not file.is_file():
-            file.write_text(text, encoding="utf-8")
+            file.write_bytes(content)
             return
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            with aside.open("w", encoding="utf-8") as stream:
-                stream.write(text)
+            with aside.open("wb") as stream:
+                stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(aside, file)

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,7 @@ def _version() -> str:
     return __version__
 
 
+@cache
 def _commit() -> str | None:
     """The commit of the source tree, where this file is part of one."""
     ask = ["git", "log", "-1", "--format=%H", "--", Path(__file__).name]

@@ -5,7 +5,7 @@ import torch
 
 from statewise.adam import Adam
 from statewise.assemble import build_training
-from statewise.cli.config import resolve
+from statewise.config import resolve
 from statewise.ensemble import advance_together
 from statewise.errors import InputError
 from statewise.recurrence.reading import EVERY, Reading

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from statewise.assemble import build_training
-from statewise.cli.config import resolve
+from statewise.config import resolve
 from statewise.errors import NetworkError
 from statewise.evaluate import evaluate
 from statewise.machines import Machine, equivalent, machine, minimise

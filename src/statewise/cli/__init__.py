@@ -18,6 +18,10 @@ from statewise.cli.exact import certify, extract, snap
 from statewise.cli.learn import learn_command
 from statewise.cli.machine import machine
 from statewise.cli.parity import demo_parity
+from statewise.cli.report import report
+from statewise.cli.reproduce import reproduce
+from statewise.cli.runs import runs, store_app
+from statewise.cli.sweep import sweep_command
 from statewise.cli.train import evaluate, train
 from statewise.errors import StatewiseError
 
@@ -38,6 +42,11 @@ app.command("learn")(learn_command)
 app.command()(extract)
 app.command()(certify)
 app.command()(snap)
+app.command("sweep")(sweep_command)
+app.command()(reproduce)
+app.command()(report)
+app.command()(runs)
+app.add_typer(store_app, name="store")
 app.command()(bench)
 
 

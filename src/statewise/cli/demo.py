@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.config import resolve
 from statewise.cli.exact import extract_saved, verdict_lines, written_verdict
 from statewise.cli.show import show
+from statewise.config import resolve
 
 _TASK, _MODEL, _STEPS, _LATE, _SEED = "modular_addition(5)", "full", 1_000, 40, 0
 _WORDS, _LENGTHS = 200, (10, 500, 10_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 from statewise.assemble import build_network, build_task
 from statewise.checkpoint import read_checkpoint, write_checkpoint
-from statewise.cli.config import RunConfig, resolve
+from statewise.config import RunConfig, resolve
 from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import reason_of, write_whole
 from statewise.machines import Machine, read_machine, write_machine

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.config import RunConfig, resolve
 from statewise.cli.show import show
+from statewise.config import RunConfig, resolve
 from statewise.errors import RunError, shorten
 from statewise.report.figure import check_figure_file
 

@@ -1,0 +1,182 @@
+"""Writes docs/reproduction.md, and the table in README.md, from the records in results/reproduction alone.
+
+Records are lines of *.jsonl.gz; what is computed rather than trained lies beside them as CSV, as `statewise reproduce
+NAME --out` writes it. What has no record is shown as not run.
+"""
+
+import csv
+import gzip
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
+from statewise.papers.paper import PRESETS
+from statewise.papers.table import recorded
+from statewise.papers.verdicts import ABOVE, AGREES, BELOW
+
+ROOT = Path(__file__).parents[1]
+PAGE, README, RECORDS = ROOT / "docs" / "reproduction.md", ROOT / "README.md", ROOT / "results" / "reproduction"
+BEGIN, END = "<!-- table-addition -->", "<!-- end -->"
+MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓"}
+NOT_RUN = "Not run."
+# computed parts, by the name of their file
+FACTS = {
+    "figure3": [("figure3-right", "Right: parity by frozen random diagonals, at growing lengths")],
+    "figure4": [("figure4-planes", "Planes, those that the readout weighs most first")],
+}
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Reads all records of a directory."""
+    records = []
+    for file in sorted(folder.glob("*.jsonl.gz")):
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            records += [json.loads(line) for line in lines if line.strip()]
+    return records
+
+
+def page(folder: Path) -> str:
+    """Gives the whole page."""
+    paper, records = read_paper(), read_records(folder)
+    parts = [_opening(paper), _protocol(paper)]
+    for name in paper.names():
+        parts.append(f"## {paper.title(name)}\n\n`statewise reproduce {name}`")
+        if paper.trained(name):
+            tried = [preset for preset in PRESETS if recorded(paper, name, preset, records)]
+            parts += [_table(table_of(paper, name, preset, records)) for preset in tried] or [NOT_RUN]
+        for file, title in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
+            parts.append(_facts(folder / f"{file}.csv", title))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def readme(text: str, folder: Path) -> str:
+    """Puts the table of modular addition between its marks; a text without them stays as it is."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        return text
+    paper, records = read_paper(), read_records(folder)
+    run = recorded(paper, "table-addition", "quick", records)
+    shown = _matrix(table_of(paper, "table-addition", "quick", records)) if run else NOT_RUN
+    return f"{before}{begin}\n\n{shown}\n\n{end}{after}"
+
+
+def _opening(paper: Paper) -> str:
+    data = paper.data
+    return f"""# The paper, repeated
+
+{" and ".join(data["authors"])}, "{data["title"]}", {data["venue"]}, arXiv:{data["arxiv"]}.
+The authors released no code. This page is written by `docs/make_reproduction.py` from the records in
+`results/reproduction`.
+
+A cell reads *ours / the paper's / the ceiling*: our score at length {data["length"]} (0 is chance, 1 is perfect;
+for each rate the median over seeds, then the best rate), the published score, and the highest score that the algebra of
+the machine allows this level on long words. A dash is what is not known. `=` agrees within {data["tolerance"]}, `↑` is
+above the paper, `↓` below it. Recipe `stated` is the paper's training as far as it is known, `statewise` is ours,
+`baseline` is a model that is not bilinear."""
+
+
+def _protocol(paper: Paper) -> str:
+    lines = ["## The protocol", "", "| item | value | mark | note |", "| --- | --- | --- | --- |"]
+    for item, known in paper.data["protocol"].items():
+        value = ", ".join(map(str, known["value"])) if isinstance(known["value"], list) else known["value"]
+        lines.append(f"| {item.replace('_', ' ')} | {value} | {known['mark']} | {known.get('note', '')} |")
+    remarks = [f"- {text[0].upper()}{text[1:]}." for text in paper.data["remarks"].values()]
+    return "\n".join([*lines, "", "Besides numbers, the paper says:", "", *remarks])
+
+
+def _table(table: Table) -> str:
+    cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
+    counts = {verdict: sum(cell.verdict == verdict for _, cell in cells) for verdict in (AGREES, ABOVE, BELOW)}
+    told = f"{counts[AGREES]} agree, {counts[ABOVE]} are above the paper and {counts[BELOW]} below it"
+    parts = [f"### Preset {table.preset}", f"Of the published cells that were run, {told}.", _matrix(table)]
+    noted = [
+        f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
+    ]
+    if noted:
+        parts += ["Where they disagree, and why, as far as the records say:", "\n".join(noted)]
+    parts += ["All seeds:", _seeds(table, cells)]
+    return "\n\n".join(parts)
+
+
+def _matrix(table: Table) -> str:
+    columns = [f"{table.column} = {column:,}" for column in table.columns]
+    rows = [[row.label, row.recipe, *(_shown(cell) for cell in row.cells)] for row in table.rows if _has(row)]
+    return _markdown(["model", "recipe", *columns], rows)
+
+
+def _seeds(table: Table, cells: list[tuple[Row, Cell]]) -> str:
+    rows = [
+        [
+            row.label,
+            row.recipe,
+            f"{cell.m:,}",
+            cell.budget,
+            "; ".join(f"{rate}: {_numbers(scores)}" for rate, scores in cell.by_rate.items()),
+            _numbers(cell.inside),
+            f"{_numbers(cell.longer)} at {cell.longest:,}" if cell.longest is not None else "",
+            cell.ceiling_reason,
+        ]
+        for row, cell in cells
+    ]
+    header = ["model", "recipe", table.column, "budget", "at 500, by rate", "training lengths", "longer", "ceiling"]
+    return _markdown(header, rows)
+
+
+def _facts(file: Path, title: str) -> str:
+    heading = f"### {title}\n\n" if title else ""
+    if not file.exists():
+        return heading + NOT_RUN
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if not rows:
+        return heading + NOT_RUN
+    return heading + _markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
+
+
+def _has(row: Row) -> bool:
+    return any(cell.best is not None or cell.note for cell in row.cells)
+
+
+def _shown(cell: Cell) -> str:
+    numbers = " / ".join(_number(value) for value in (cell.best, cell.published, cell.ceiling))
+    return f"{numbers} {MARKS.get(cell.verdict, '')}".strip()
+
+
+def _where(table: Table, row: Row, cell: Cell) -> str:
+    return f"{row.label} ({row.recipe}), {table.column} = {cell.m:,}, {_number(cell.best)} / {_number(cell.published)}"
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.2f}" for value in values)
+
+
+def _rounded(value: str) -> str:
+    try:
+        return f"{float(value):.4f}" if "." in value else value
+    except ValueError:
+        return value
+
+
+def _markdown(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(part.replace("|", "\\|") for part in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(RECORDS), encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        print(f"{README.name} has no place for the table: {BEGIN} and {END}", file=sys.stderr)
+    README.write_text(readme(text, RECORDS), encoding="utf-8")

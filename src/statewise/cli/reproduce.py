@@ -1,0 +1,180 @@
+"""`statewise reproduce`: a table or figure of the paper, beside the published numbers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewise.cli.show import show
+from statewise.errors import RunError
+
+if TYPE_CHECKING:
+    from statewise.papers import Paper, Table
+
+Lines = list[tuple[str, str]]
+# parts of a figure that are computed beside its runs
+_FROZEN, _PLANES = "figure3", "figure4"
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as table-addition or figure2.")],
+    preset: Annotated[str, typer.Option(help="quick, or paper for the published budget.")] = "quick",
+    store: Annotated[Path | None, typer.Option(help="The store; what it has is not run again.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="Packs of runs at once.")] = 2,
+    ray_address: Annotated[str | None, typer.Option(help="A running Ray cluster; none starts one here.")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write figures and their numbers into this directory.")] = None,
+) -> None:
+    """Repeat a table or figure of the paper, and show it beside the published numbers."""
+    from statewise.papers import read_paper
+
+    paper = read_paper()
+    configs = paper.runs(name, preset)
+    result: dict[str, Any] = {"name": name, "title": paper.title(name), "preset": preset}
+    if configs and store is None:
+        raise RunError(f"{name} takes {len(configs):,} runs and needs a store for them; give --store DIR")
+    ran: dict[str, Any] = {}
+    if configs and store is not None:
+        from statewise.cli.sweep import run_grid, summary_lines
+
+        ran = run_grid(store, configs, engine, workers, ray_address, dry_run)
+        if dry_run:
+            show({**result, "rows": [], "runs": ran}, json, summary_lines(ran))
+            return
+        result["runs"] = ran
+        made, lines = _of_records(paper, name, preset, store, out)
+    else:
+        made, lines = _of_facts(paper, name, preset, out)
+    show({**result, **made}, json, [("", f"{result['title']}, preset {preset}"), *lines])
+    if ran.get("failed") or not all(row.get("holds", True) for row in made["rows"]):
+        raise typer.Exit(1)
+
+
+def _of_records(paper: "Paper", name: str, preset: str, store: Path, out: Path | None) -> tuple[dict[str, Any], Lines]:
+    """Makes what is trained for, from the store's records."""
+    from statewise.papers import as_json, table_of
+    from statewise.store import Store
+
+    with Store.open(store) as opened:
+        table = table_of(paper, name, preset, opened.records())
+        found = _planes(opened, table) if name == _PLANES else []
+    result = as_json(table)
+    lines = [*table_lines(table), *note_lines(table)]
+    if name == _FROZEN:
+        from statewise.papers.facts import frozen_parity
+
+        found = frozen_parity(preset)
+        lines += [("", ""), ("", "right: parity by frozen random diagonals"), *fact_lines(found)]
+    elif name == _PLANES:
+        # one line for each plane that the readout looks at
+        seen = [row for row in found if row["weight"] >= 0.1 * max(other["weight"] for other in found)]
+        lines += [("", ""), ("", "planes, those with at least a tenth of the largest weight"), *fact_lines(seen)]
+    if found:
+        result["parts"] = found
+    if out is not None:
+        result["files"] = [str(file) for file in _write_table(table, found, out)]
+        lines += [("", ""), ("", f"written to {out}")]
+    return result, lines
+
+
+def _of_facts(paper: "Paper", name: str, preset: str, out: Path | None) -> tuple[dict[str, Any], Lines]:
+    """Makes what is computed."""
+    from statewise.papers.facts import facts_of
+
+    rows = facts_of(paper, name, preset)
+    result: dict[str, Any] = {"rows": rows}
+    lines = fact_lines(rows)
+    if out is not None:
+        from statewise.report.paper_figures import write_rows
+
+        files = [write_rows(out, name, rows)]
+        if name == "parity":
+            from statewise.report.parity import draw_frequencies
+            from statewise.theory.parity import Frequency
+
+            fields = ("hidden", "draws", "learned", "low", "high")
+            found = [Frequency(**{f: row[f] for f in fields}, predicted=row["paper"]) for row in rows]
+            for file in (out / "parity.png", out / "parity.svg"):
+                draw_frequencies(file, found)
+                files.append(file)
+        result["files"] = [str(file) for file in files]
+        lines += [("", ""), ("", f"written to {out}")]
+    return result, lines
+
+
+def _planes(store: Any, table: "Table") -> list[dict[str, Any]]:
+    """Reads the planes of the trained rotations out of their weights."""
+    from statewise.papers.facts import planes
+
+    cell = table.rows[0].cells[0]
+    held = []
+    for key in cell.runs:
+        record, weights = store.record(key), store.weights(key)
+        if weights is not None and record["status"] != "diverged":
+            held.append((record["config"]["seed"], weights))
+    return planes(held, cell.m)
+
+
+def _write_table(table: "Table", parts: list[dict[str, Any]], out: Path) -> list[Path]:
+    from statewise.report import paper_figures as figures
+
+    files = [figures.write_rows(out, table.name, figures.cells_of(table))]
+    if table.name == _PLANES:
+        files.append(figures.write_rows(out, f"{table.name}-planes", parts))
+        return files + figures.write_figure(out, table.name, figures.draw_planes(parts, table.columns[0]))
+    if not table.name.startswith("table-"):
+        files += figures.write_figure(out, table.name, figures.draw_rows(table))
+    else:
+        for recipe in dict.fromkeys(row.recipe for row in table.rows):
+            files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))
+    if table.name == _FROZEN:
+        files.append(figures.write_rows(out, f"{table.name}-right", parts))
+        for examples in sorted({row["examples"] for row in parts}):
+            draw = figures.draw_frozen_parity(parts, examples)
+            files += figures.write_figure(out, f"{table.name}-right-{examples}", draw)
+    return files
+
+
+def table_lines(table: "Table") -> Lines:
+    """Gives a table for the eye: ours / the paper's / the ceiling in every cell."""
+    shown = [["ours / paper / ceiling", "recipe", *(f"{table.column} = {column:,}" for column in table.columns)]]
+    for row in table.rows:
+        cells = [" / ".join(_number(part) for part in (c.best, c.published, c.ceiling)) for c in row.cells]
+        shown.append([row.label, row.recipe, *cells])
+    return [("", line) for line in _aligned(shown)]
+
+
+def note_lines(table: "Table") -> Lines:
+    """Gives the cells that do not agree with the paper, with the likely reason of each."""
+    lines: Lines = []
+    for row in table.rows:
+        for cell in row.cells:
+            if cell.note:
+                what = f"{row.label} ({row.recipe}), {table.column} = {cell.m:,}"
+                lines.append(("", f"{what}: {cell.verdict} ({cell.budget}): {cell.note}"))
+    return [("", ""), *lines] if lines else []
+
+
+def fact_lines(rows: list[dict[str, Any]]) -> Lines:
+    """Gives rows of plain values, aligned under their names."""
+    if not rows:
+        return [("", "nothing is there yet")]
+    shown = [list(rows[0]), *([_value(value) for value in row.values()] for row in rows)]
+    return [("", line) for line in _aligned(shown)]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return ["  ".join(part.ljust(width) for part, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _number(score: float | None) -> str:
+    return "   -" if score is None else f"{score:4.2f}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,136 @@
+"""How a score compares with a published one, and the likely reason where it does not agree."""
+
+from dataclasses import dataclass
+from typing import Any
+
+AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
+NOT_PUBLISHED, NOT_RUN = "not published", "not run"
+# a network that is right on training lengths, and one that is not
+_LEARNED, _UNLEARNED = 0.95, 0.5
+# how far below its score on training lengths a network that drifts is
+_DRIFT = 0.3
+# scores of some hundred words are this far from their mean
+_NEAR = 0.05
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the reasons are drawn from.
+
+    Args:
+        config: of one of the cell's runs.
+        recipe: of its row.
+        best: our score.
+        published: the paper's.
+        ceiling: what the algebra allows.
+        inside: our score on training lengths.
+        diverged: how many of the runs at the best rate diverged.
+        failed: why runs could not be run.
+        missing: how many runs have no record.
+        paper_hidden: the width in the paper.
+        paper_steps: the steps in the paper.
+    """
+
+    config: dict[str, Any]
+    recipe: str
+    best: float | None
+    published: float | None
+    ceiling: float | None
+    inside: float | None
+    diverged: int
+    failed: list[str]
+    missing: int
+    paper_hidden: int
+    paper_steps: int
+
+
+def judge(best: float | None, published: float | None, tolerance: float) -> str:
+    """Gives the verdict on a cell."""
+    if best is None:
+        return NOT_RUN
+    if published is None:
+        return NOT_PUBLISHED
+    # two decimals are published, so that a difference of exactly the tolerance counts as equal
+    if abs(best - published) <= tolerance + 1e-9:
+        return AGREES
+    return ABOVE if best > published else BELOW
+
+
+def explain(evidence: Evidence, verdict: str) -> str:
+    """Gives the likely reasons of a disagreement, and what of the runs must be known to read the number."""
+    reasons = [*_disagreement(evidence, verdict), *_runs(evidence)]
+    return "; ".join(reasons)
+
+
+def _disagreement(evidence: Evidence, verdict: str) -> list[str]:
+    if verdict not in (ABOVE, BELOW):
+        return []
+    assert evidence.best is not None
+    reasons: list[str] = []
+    if evidence.ceiling is not None and evidence.ceiling < 1:
+        if abs(evidence.best - evidence.ceiling) <= _NEAR:
+            reasons.append(f"at the algebraic ceiling of {evidence.ceiling:.2f}")
+        elif evidence.best > evidence.ceiling:
+            reasons.append(f"above {evidence.ceiling:.2f}, which the algebra allows in the limit of long words only")
+    if verdict == BELOW:
+        reasons += _why_below(evidence)
+    else:
+        reasons += _why_above(evidence)
+    if "random_machine" in evidence.config["task"]:
+        reasons.append("the paper does not say whether symbols are permutations or maps, nor which machines were drawn")
+    return reasons
+
+
+def _why_below(evidence: Evidence) -> list[str]:
+    assert evidence.best is not None
+    reasons: list[str] = []
+    inside = evidence.inside
+    if inside is not None and inside >= _LEARNED and evidence.best < inside - _DRIFT:
+        reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
+        if evidence.recipe == "stated" and evidence.config["readout"] == "plain":
+            reasons.append(
+                "nothing is normalised in training, where the norm makes the loss vanish before angles are right"
+            )
+    elif inside is not None and inside < _UNLEARNED:
+        reasons.append(f"training lengths were not learned either ({inside:.2f})")
+    elif inside is not None:
+        reasons.append(f"{inside:.2f} on training lengths")
+    smaller = _smaller(evidence)
+    if smaller:
+        reasons.append(f"a smaller budget than the paper's: {smaller}")
+    return reasons
+
+
+def _smaller(evidence: Evidence) -> str:
+    config = evidence.config
+    # our recipe is another training, not a shorter one
+    short = evidence.recipe != "statewise" and config["steps"] < evidence.paper_steps
+    parts = [f"{config['steps']:,} of {evidence.paper_steps:,} steps"] if short else []
+    if config["hidden"] < evidence.paper_hidden:
+        parts.append(f"H {config['hidden']} of {evidence.paper_hidden}")
+    return ", ".join(parts)
+
+
+def _why_above(evidence: Evidence) -> list[str]:
+    assert evidence.published is not None
+    reasons: list[str] = []
+    if evidence.ceiling is not None and evidence.published < evidence.ceiling - _NEAR:
+        reasons.append(f"the algebra allows {evidence.ceiling:.2f}, so the published score is a matter of training")
+    if evidence.recipe == "statewise":
+        how = "the last hidden state is normalised in training"
+        longer = evidence.config["late"] > evidence.config["longest"]
+        reasons.append(how + (f", and late words grow to {evidence.config['late']:,}" if longer else ""))
+    else:
+        reasons.append("rates, seeds and initial weights differ from the paper's, which are not all known")
+    return reasons
+
+
+def _runs(evidence: Evidence) -> list[str]:
+    notes: list[str] = []
+    if evidence.diverged:
+        notes.append(f"{evidence.diverged} run{'s' * (evidence.diverged > 1)} diverged, counted as chance")
+    if evidence.failed:
+        notes.append(f"{len(evidence.failed)} could not be run: {evidence.failed[0]}")
+    if evidence.missing and evidence.best is not None:
+        notes.append(f"{evidence.missing} run{'s' * (evidence.missing > 1)} not there yet")
+    return notes

@@ -1,0 +1,183 @@
+"""Records as a page reads them: light values, grouped by what they are about."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from statewise.errors import ExpressionError
+from statewise.expressions import Call, parse
+
+# the length at which the paper scores, and the score from which a task counts as tracked
+FAR, TRACKED = 500, 0.99
+_MOST_LOOKS = 40
+
+Look = TypeVar("Look")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look during training: the loss, and the score at the far length where it was tried."""
+
+    step: int
+    loss: float | None
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a task is about: a family of machines, and which of them; seeds of random machines are left out."""
+
+    family: str
+    size: int | None
+
+    def __str__(self) -> str:
+        """Writes it for a reader: "modular addition, m = 5"."""
+        return self.family if self.size is None else f"{self.family}, m = {self.size}"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One recorded run.
+
+    Args:
+        key: of the store.
+        status: done, stopped, diverged or failed.
+        config: resolved.
+        scores: by test length.
+        history: what looks saw, thinned out.
+        record: what else was recorded, without the history.
+    """
+
+    key: str
+    status: str
+    config: dict[str, Any]
+    scores: dict[int, float]
+    history: tuple[Seen, ...]
+    record: dict[str, Any]
+
+    @property
+    def task(self) -> str:
+        """The machine, as it was written."""
+        return str(self.config.get("task"))
+
+    @property
+    def model(self) -> str:
+        """The model, as it was written."""
+        return str(self.config.get("model"))
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return _number(self.config.get("lr")) or 0.0
+
+    @property
+    def far(self) -> float | None:
+        """The score at the paper's length."""
+        return self.scores.get(FAR)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the machine was followed to the far length."""
+        return self.far is not None and self.far >= TRACKED
+
+    @property
+    def additive(self) -> str:
+        """The additive term."""
+        return str(self.config.get("additive") or "none")
+
+    @cached_property
+    def subject(self) -> Subject:
+        """What its task is about."""
+        return subject_of(self.task)
+
+    @cached_property
+    def level(self) -> str:
+        """The name of its model without arguments."""
+        return _name_of(self.model)
+
+    @cached_property
+    def label(self) -> str:
+        """What sets its model apart from others in one chart: its name, and what is unusual about it."""
+        extra = [] if self.additive == "none" else [f"+ {self.additive}"]
+        supervision = self.config.get("supervision", "final")
+        extra += [] if supervision == "final" else [str(supervision)]
+        return " ".join([self.model, *extra])
+
+
+def read_runs(records: Iterable[dict[str, Any]]) -> list[Run]:
+    """Reads records, and keeps of them what a page shows."""
+    return [_run(record) for record in records]
+
+
+def subject_of(task: str) -> Subject:
+    """Tells the family of a task from its size; a text that is no expression is a family of its own."""
+    try:
+        parsed = parse(task)
+    except ExpressionError:
+        return Subject(task, None)
+    if not isinstance(parsed, Call):
+        return Subject(task, None)
+    first = parsed.args[0] if parsed.args else None
+    size = first if isinstance(first, int) and not isinstance(first, bool) else None
+    rest = [str(value) for value in parsed.args[0 if size is None else 1 :]]
+    named = {name: value for name, value in parsed.kwargs.items() if name != "seed"}
+    rest += [value if isinstance(value, str) else f"{name} {value}" for name, value in named.items()]
+    name = parsed.name.replace("_", " ")
+    return Subject(f"{name} ({', '.join(rest)})" if rest else name, size)
+
+
+def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
+    """Puts runs together that have the same key, in order of first appearance."""
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def at_best_rate(runs: Sequence[Run]) -> list[Run]:
+    """Gives the runs at the rate whose median score at the far length is best, as the paper chooses."""
+    scored = grouped((run for run in runs if run.far is not None), lambda run: run.rate)
+    if not scored:
+        return []
+    return max(scored.values(), key=lambda some: statistics.median(run.far or 0.0 for run in some))
+
+
+def thinned(looks: Sequence[Look], most: int) -> Sequence[Look]:
+    """Gives at most so many looks, evenly spread, with the last."""
+    stride = max(1, math.ceil(len(looks) / most))
+    return looks[(len(looks) - 1) % stride :: stride]
+
+
+def _run(record: dict[str, Any]) -> Run:
+    config = record.get("config") or {}
+    scores = {
+        int(s["length"]): float(s["score"]) for s in record.get("scores") or [] if _number(s["score"]) is not None
+    }
+    rest = {name: value for name, value in record.items() if name not in ("history", "config", "key", "status")}
+    history = _history(record.get("history") or [], record.get("probe") or [])
+    return Run(str(record["key"]), str(record["status"]), config, scores, history, rest)
+
+
+def _history(looks: Sequence[dict[str, Any]], probe: Sequence[int]) -> tuple[Seen, ...]:
+    place = list(probe).index(FAR) if FAR in probe else None
+    return tuple(
+        Seen(look["step"], _number(look["loss"]), None if place is None else _number(look["scores"][place]))
+        for look in thinned(looks, _MOST_LOOKS)
+    )
+
+
+def _number(value: Any) -> float | None:
+    """Gives a finite number, or None."""
+    usable = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if usable else None
+
+
+def _name_of(model: str) -> str:
+    try:
+        parsed = parse(model)
+    except ExpressionError:
+        return model
+    return parsed.name if isinstance(parsed, Call) else model

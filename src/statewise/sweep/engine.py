@@ -1,0 +1,75 @@
+"""What a sweep asks of an engine: take packs, and tell what became of them."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from statewise.sweep.packs import Pack
+from statewise.sweep.work import Result
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a pack may use before its worker is ended.
+
+    Args:
+        seconds: of wall time; 0 for no bound.
+        gigabytes: of memory; 0 for no bound.
+    """
+
+    seconds: float = 0.0
+    gigabytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """Runs of a pack have ended; the pack itself has, if `last`."""
+
+    pack: Pack
+    results: list[Result]
+    last: bool
+
+
+@dataclass(frozen=True)
+class Under:
+    """A share of a pack, from 0 to 1, is done."""
+
+    pack: Pack
+    share: float
+
+
+@dataclass(frozen=True)
+class Died:
+    """A pack's worker ended before the pack did."""
+
+    pack: Pack
+    reason: str
+
+
+Event = Done | Under | Died
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Where packs are worked on."""
+
+    @property
+    def free(self) -> int:
+        """How many more packs can be started now."""
+        ...
+
+    @property
+    def busy(self) -> int:
+        """How many packs are under way."""
+        ...
+
+    def start(self, pack: Pack) -> None:
+        """Hands a pack to a free worker."""
+        ...
+
+    def wait(self, seconds: float) -> list[Event]:
+        """Waits until something happened, at most so long, and tells what."""
+        ...
+
+    def close(self) -> None:
+        """Ends all workers; what they were at is taken up by a later sweep."""
+        ...

@@ -1,0 +1,183 @@
+"""The engine of one machine: worker processes, started by spawn and kept alive, one torch thread each."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing import connection, get_context
+from pathlib import Path
+from typing import Any
+
+from statewise.sweep.engine import Died, Done, Event, Limits, Under
+from statewise.sweep.packs import Pack
+from statewise.sweep.work import work
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+# how often an orphan looks for its parent, in seconds
+_WATCH = 0.5
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class _Worker:
+    process: Any
+    pipe: Any
+    pack: Pack | None = None
+    began: float = 0.0
+    ended_by_us: str = field(default="")
+
+
+class LocalEngine:
+    """Worker processes on this machine.
+
+    Args:
+        workers: how many.
+        folder: in which runs keep their checkpoints until they are recorded.
+        limits: of a pack.
+    """
+
+    def __init__(self, workers: int, folder: Path, limits: Limits) -> None:
+        self._folder, self._limits = folder, limits
+        # a forked child hangs after a parallel torch operation
+        self._context = get_context("spawn")
+        self._workers = [self._begin() for _ in range(workers)]
+
+    @property
+    def free(self) -> int:
+        """How many workers have nothing to do."""
+        return sum(worker.pack is None for worker in self._workers)
+
+    @property
+    def busy(self) -> int:
+        """How many workers are at a pack."""
+        return len(self._workers) - self.free
+
+    def start(self, pack: Pack) -> None:
+        """Hands a pack to an idle worker."""
+        worker = next(worker for worker in self._workers if worker.pack is None)
+        if not worker.process.is_alive():
+            worker = self._replace(worker)
+        worker.pack, worker.began = pack, time.monotonic()
+        worker.pipe.send(pack)
+
+    def wait(self, seconds: float) -> list[Event]:
+        """Gives what workers said, or that they died."""
+        self._enforce()
+        at = [worker for worker in self._workers if worker.pack is not None]
+        waiting = [thing for worker in at for thing in (worker.pipe, worker.process.sentinel)]
+        ready = set(connection.wait(waiting, seconds)) if waiting else set()
+        events: list[Event] = []
+        for worker in at:
+            if worker.pipe in ready or worker.process.sentinel in ready:
+                events += self._hear(worker)
+        return events
+
+    def close(self) -> None:
+        """Ends all workers at once."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+
+    def _begin(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, self._folder, os.getpid()), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _replace(self, worker: _Worker) -> _Worker:
+        worker.process.join()
+        worker.pipe.close()
+        new = self._begin()
+        self._workers[self._workers.index(worker)] = new
+        return new
+
+    def _hear(self, worker: _Worker) -> list[Event]:
+        pack = worker.pack
+        assert pack is not None
+        events: list[Event] = []
+        try:
+            while worker.pipe.poll():
+                kind, value = worker.pipe.recv()
+                if kind == "share":
+                    events.append(Under(pack, value))
+                elif kind == "done":
+                    events.append(Done(pack, value, last=False))
+                else:
+                    worker.pack = None
+                    events.append(Done(pack, [], last=True) if kind == "end" else Died(pack, value))
+                    return events
+        except (EOFError, OSError):
+            pass
+        if not worker.process.is_alive() or worker.pipe.closed:
+            worker.process.join()
+            reason = worker.ended_by_us or _how_it_ended(worker.process.exitcode)
+            self._replace(worker)
+            events.append(Died(pack, reason))
+        return events
+
+    def _enforce(self) -> None:
+        """Ends workers whose pack uses more than it may."""
+        for worker in self._workers:
+            if worker.pack is None or worker.ended_by_us:
+                continue
+            took, used = time.monotonic() - worker.began, _memory(worker.process.pid)
+            if self._limits.seconds and took > self._limits.seconds:
+                worker.ended_by_us = f"it took longer than {self._limits.seconds:g} s"
+            elif self._limits.gigabytes and used > self._limits.gigabytes:
+                worker.ended_by_us = f"it used more than {self._limits.gigabytes:g} GB of memory"
+            if worker.ended_by_us:
+                worker.process.kill()
+
+
+def _serve(pipe: Any, folder: Path, parent: int) -> None:
+    """Works on packs until the pipe closes."""
+    # Ctrl-C is for the coordinator, who ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    _end_with(parent)
+    while True:
+        try:
+            pack: Pack = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            for results in work(pack, folder, lambda share: pipe.send(("share", share))):
+                pipe.send(("done", results))
+            pipe.send(("end", None))
+        except Exception as error:
+            pipe.send(("died", f"{type(error).__name__}: {error}".splitlines()[0][:200]))
+
+
+def _end_with(parent: int) -> None:
+    """Lets this process end when its parent does, however that ends: two must never work in one directory."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH)
+    os._exit(1)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"its worker was ended by signal {-code} ({signal.Signals(-code).name})"
+    return f"its worker ended with exit code {code}"
+
+
+def _memory(pid: int | None) -> float:
+    """Gives the memory of a process in gigabytes, where the system tells."""
+    try:
+        pages: Sequence[str] = Path(f"/proc/{pid}/statm").read_text().split()
+    except OSError:
+        return 0.0
+    return int(pages[1]) * _PAGE / 1e9

@@ -1,0 +1,135 @@
+"""The coordinator: hands out packs, records what comes back, tries again what died."""
+
+import shutil
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from statewise.store import Store
+from statewise.sweep.engine import Died, Done, Engine, Event, Under
+from statewise.sweep.packs import Job, Pack
+from statewise.sweep.work import failed
+
+WORK = "work"
+_MOST_RETRIES = 3
+_PATIENCE = 1.0
+
+
+@dataclass
+class Progress:
+    """How far a sweep is.
+
+    Args:
+        total: runs that were to be done.
+        statuses: how many ended how, in this sweep.
+        cost: seconds of work expected of all, and of what is done.
+    """
+
+    total: int
+    cost: float
+    statuses: Counter[str] = field(default_factory=Counter)
+    done_cost: float = 0.0
+    shares: dict[int, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        """How many runs have ended."""
+        return sum(self.statuses.values())
+
+    @property
+    def share(self) -> float:
+        """The share of all work that is done, by cost, or by number where nothing costs anything."""
+        if not self.cost:
+            return self.done / self.total if self.total else 1.0
+        return min(1.0, (self.done_cost + sum(self.shares.values())) / self.cost)
+
+    @property
+    def seconds(self) -> float:
+        """How long the sweep has been going."""
+        return time.monotonic() - self.began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it will go on, by the pace so far."""
+        return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a sweep did: how many runs there were to do, and how many ended how."""
+
+    total: int
+    statuses: dict[str, int]
+    seconds: float
+
+
+def sweep(store: Store, packs: Sequence[Pack], engine: Engine, show: Callable[[Progress], None]) -> Summary:
+    """Does packs of runs on an engine and records each run once, as it ends; what the store has is not done again."""
+    progress = Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
+    waiting = deque(packs)
+    # runs of each pack under way that have not been recorded yet
+    open_jobs: dict[int, set[str]] = {}
+    while waiting or engine.busy:
+        while waiting and engine.free:
+            pack = waiting.popleft()
+            open_jobs[id(pack)] = {job.key for job in pack.jobs}
+            engine.start(pack)
+        for event in engine.wait(_PATIENCE):
+            _note(store, event, open_jobs, waiting, progress)
+        show(progress)
+    return Summary(progress.total, dict(progress.statuses), progress.seconds)
+
+
+def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: deque[Pack], progress: Progress) -> None:
+    pack = event.pack
+    each = pack.seconds / len(pack.jobs)
+    match event:
+        case Under(share=share):
+            progress.shares[id(pack)] = share * each * len(open_jobs[id(pack)])
+        case Done(results=results, last=last):
+            weights = {result.record["key"]: result.weights for result in results if result.weights is not None}
+            _record(store, [result.record for result in results], weights, progress, each)
+            open_jobs[id(pack)] -= {result.record["key"] for result in results}
+            if last:
+                del open_jobs[id(pack)]
+                progress.shares.pop(id(pack), None)
+        case Died(reason=reason):
+            left = open_jobs.pop(id(pack))
+            progress.shares.pop(id(pack), None)
+            if pack.attempt >= _MOST_RETRIES:
+                lost = [job for job in pack.jobs if job.key in left]
+                _record(
+                    store, [failed(job, f"{reason}, {_MOST_RETRIES + 1} times") for job in lost], {}, progress, each
+                )
+            else:
+                waiting.extendleft(reversed(pack.split(left)))
+
+
+def _record(store: Store, records: Sequence[dict], weights: dict[str, bytes], progress: Progress, each: float) -> None:
+    if not records:
+        return
+    store.add(records, weights)
+    progress.statuses.update(record["status"] for record in records)
+    progress.done_cost += each * len(records)
+    for record in records:
+        # what a run kept in order to be taken up is of no use once it is recorded
+        if "history" in record:
+            shutil.rmtree(work_folder(store.directory) / record["key"], ignore_errors=True)
+
+
+def work_folder(directory: Path) -> Path:
+    """Gives where the runs of a store's sweep keep their checkpoints."""
+    return directory / WORK
+
+
+def not_done(store: Store, jobs: Sequence[Job], retry_failed: bool = False) -> list[Job]:
+    """Gives the runs that the store does not have, each once."""
+    known = store.keys(failed=not retry_failed)
+    left: dict[str, Job] = {}
+    for job in jobs:
+        if job.key not in known:
+            left.setdefault(job.key, job)
+    return list(left.values())

@@ -1,0 +1,147 @@
+"""The command, on stores that hold all records already, and the page that is written from records."""
+
+import gzip
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from safetensors.numpy import save
+from typer.testing import CliRunner
+
+from statewise.cli.reproduce import reproduce
+from statewise.errors import RunError, UnknownNameError
+from statewise.papers import read_paper
+from statewise.report.paper_figures import draw_frozen_parity, write_figure
+from statewise.store import Store, key_of
+from tests.papers.synthetic import record
+
+PAPER = read_paper()
+APP = typer.Typer()
+APP.command()(reproduce)
+# two commands make typer keep the name of the first
+APP.command("other")(lambda: None)
+
+
+def ask(*arguments: str) -> Any:
+    result = CliRunner().invoke(APP, ["reproduce", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def filled(directory: Path, name: str, score: float) -> Path:
+    runs = PAPER.runs(name, "quick")
+    angles = 2 * np.pi / 10 * np.outer(np.arange(32), np.arange(10))
+    readout = np.ones((10, 64), dtype=np.float32)
+    weights = save({"transition.weight": angles.astype(np.float32), "readout": readout})
+    small = {key_of(run): weights for run in runs} if name == "figure4" else {}
+    with Store.open(directory, write=True) as store:
+        store.add([record(run, score) for run in runs], small)
+    return directory
+
+
+def test_a_table_that_is_all_in_the_store_is_shown_without_a_run(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "table-addition", 1.0)
+    result = ask("table-addition", "--store", str(store), "--json", "--out", str(tmp_path / "out"))
+    shown = json.loads(result.stdout)
+    assert shown["runs"]["ran"] == 0
+    assert len(shown["rows"]) == 22
+    full = next(row for row in shown["rows"] if (row["model"], row["recipe"]) == ("full", "statewise"))
+    assert [cell["verdict"] for cell in full["cells"]] == ["agrees"] * 6
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"table-addition.csv", "table-addition-stated.png", "table-addition-baseline.svg"} <= files
+    text = ask("table-addition", "--store", str(store)).stdout
+    assert "ours / paper / ceiling" in text
+    assert "1.00 / 0.66 / 1.00" in text
+    assert "above the paper" in text
+
+
+def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "figure4", 1.0)
+    shown = json.loads(ask("figure4", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
+    assert [round(row["harmonic"]) for row in shown["parts"][:3]] == [0, 1, 2]
+    assert len(shown["parts"]) == 3 * 32
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert files == {"figure4.csv", "figure4-planes.csv", "figure4.png", "figure4.svg"}
+
+
+def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "figure2", 0.5)
+    shown = json.loads(ask("figure2", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
+    assert shown["column"] == "samples"
+    assert (tmp_path / "out" / "figure2.svg").stat().st_size > 1000
+
+
+def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
+    shown = json.loads(ask("table-machine", "--store", str(tmp_path / "none"), "--dry-run", "--json").stdout)
+    assert shown["rows"] == []
+    assert shown["runs"]["to_run"] == len(PAPER.runs("table-machine", "quick"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_is_computed_needs_no_store(tmp_path: Path) -> None:
+    shown = json.loads(ask("parity", "--json", "--out", str(tmp_path)).stdout)
+    assert [row["hidden"] for row in shown["rows"]] == list(range(1, 11))
+    assert {file.name for file in tmp_path.iterdir()} == {"parity.csv", "parity.png", "parity.svg"}
+    text = ask("parameters").stdout
+    assert "16,777,216" in text
+
+
+def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match='did you mean "table-addition"'):
+        ask("table-adition", "--store", str(tmp_path))
+    with pytest.raises(UnknownNameError, match="preset"):
+        ask("parity", "--preset", "fast")
+    with pytest.raises(RunError, match="--store"):
+        ask("figure2")
+
+
+def test_frozen_networks_are_drawn(tmp_path: Path) -> None:
+    rows = [
+        {"additive": terms, "examples": 2, "length": length, "draws": 1, "score": 0.5, "low": 0.4, "high": 0.6}
+        for terms in ("none", "constant", "input")
+        for length in (10, 100)
+    ]
+    files = write_figure(tmp_path, "right", draw_frozen_parity(rows, 2))
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+def maker() -> ModuleType:
+    file = Path(__file__).parents[2] / "docs" / "make_reproduction.py"
+    spec = importlib.util.spec_from_file_location("make_reproduction", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_says_what_was_not_run(tmp_path: Path) -> None:
+    page = maker().page(tmp_path)
+    assert page.count("Not run.") == len(PAPER.names()) + 2
+    text = "before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n"
+    assert "old" not in maker().readme(text, tmp_path)
+    assert maker().readme("no marks", tmp_path) == "no marks"
+
+
+def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
+    runs = [run for run in PAPER.runs("table-addition", "quick") if run["model"] in ("rotation", "full")]
+    records = [record(run, 1.0 if run["recipe"] == "statewise" else 0.0) for run in runs]
+    with gzip.open(tmp_path / "some.jsonl.gz", "wt") as lines:
+        lines.writelines(json.dumps(one) + "\n" for one in records)
+    (tmp_path / "figure4-planes.csv").write_text("seed,harmonic\n0,3.00001\n")
+    page = maker().page(tmp_path)
+    assert "### Preset quick" in page
+    assert "### Preset paper" not in page
+    assert "| 0 | 3.0000 |" in page
+    assert "drift: 1.00 on training lengths, 0.00 at 500" in page.replace("Drift", "drift")
+    text = maker().readme("before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n", tmp_path)
+    assert "1.00 / 0.37 / 1.00 ↑" in text
+    assert text.endswith("<!-- end -->\nafter\n")
+    # written again it stays the same
+    assert maker().readme(text, tmp_path) == text
