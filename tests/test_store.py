@@ -104,9 +104,8 @@ def test_a_damaged_database_is_one_sentence(tmp_path, damage):
     whole = file.read_bytes()
     other = {"garbage": b"not a database" * 1000, "cut": whole[: len(whole) // 3], "empty table": b""}[damage]
     file.write_bytes(other)
-    with pytest.raises(StoreError, match="damaged"):
-        with Store.open(tmp_path) as store:
-            list(store.records())
+    with pytest.raises(StoreError, match="damaged"), Store.open(tmp_path) as store:
+        list(store.records())
 
 
 def test_no_store_and_no_place_for_one(tmp_path):

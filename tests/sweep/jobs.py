@@ -22,7 +22,9 @@ def null_jobs(count: int, task: str = "null", first: int = 0) -> list[Job]:
 
 def training_jobs() -> list[Job]:
     """Two ensembles and two runs that go alone."""
-    stacked = [job("parity", model, lr=lr, seed=s) for model in ("full", "diagonal") for lr in (1e-3, 1e-2) for s in (0, 1)]
+    stacked = [
+        job("parity", model, lr=lr, seed=s) for model in ("full", "diagonal") for lr in (1e-3, 1e-2) for s in (0, 1)
+    ]
     return [*stacked, job("modular_addition(3)", "cp(4)"), job("modular_addition(3)", "rnn")]
 
 

@@ -50,7 +50,16 @@ seed = { count = 2 }
 
 
 def _start(file, store):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "sweep", str(file), "--store", str(store), "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from statewise.cli import main; main()",
+        "sweep",
+        str(file),
+        "--store",
+        str(store),
+        "--json",
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

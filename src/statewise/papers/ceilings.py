@@ -24,6 +24,7 @@ from statewise.machines import machine as build
 from statewise.task import ERROR
 from statewise.theory.characters import characters
 from statewise.theory.classify import Level, classify
+from statewise.theory.congruences import least_congruence
 from statewise.transitions import LEVELS
 
 # levels are told apart without the whole monoid
@@ -82,8 +83,9 @@ def _of_permutations(level: str, machine: Machine) -> Ceiling:
         "positive": [(delta, np.broadcast_to(delta[:, :1], delta.shape))],
     }[level]
     pairs = np.unique(np.concatenate([np.stack([p.ravel(), q.ravel()], axis=1) for p, q in alike]), axis=0)
-    labels = _least_congruence(delta, pairs)
-    together = int((labels == labels[machine.start]).sum())
+    moves = np.unique(delta, axis=1).T.tolist()
+    labels = least_congruence(moves, list(range(n)), [(p, q) for p, q in pairs.tolist()])
+    together = labels.count(labels[machine.start])
     sees = {
         "rotation": "counts of symbols, not their order",
         "diagonal": "whether counts of symbols are even",
@@ -101,26 +103,6 @@ def _of_permutations(level: str, machine: Machine) -> Ceiling:
 
 def _permutes(machine: Machine) -> bool:
     return bool((np.sort(machine.delta, axis=0) == np.arange(machine.states)[:, None]).all())
-
-
-def _least_congruence(delta: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Labels the classes of the finest congruence in which the two states of each pair are equal."""
-    parent = list(range(len(delta)))
-
-    def first(state: int) -> int:
-        while parent[state] != state:
-            parent[state] = parent[parent[state]]
-            state = parent[state]
-        return state
-
-    moves = np.unique(delta, axis=1).T.tolist()
-    waiting = [(p, q) for p, q in pairs.tolist() if p != q]
-    while waiting:
-        p, q = map(first, waiting.pop())
-        if p != q:
-            parent[max(p, q)] = min(p, q)
-            waiting.extend((move[p], move[q]) for move in moves)
-    return np.array([first(state) for state in range(len(delta))])
 
 
 def _of_maps(level: str, machine: Machine) -> Ceiling:

@@ -28,13 +28,15 @@ def congruences(machine: Machine) -> set[tuple[int, ...]]:
     if len(pairs) * n * len(letters) > _MAX_WORK:
         return set()
     moves = letters.tolist()
-    principal: list[tuple[int, ...]] = sorted({_merge(moves, list(range(n)), [pair]) for pair in pairs}, key=max)
+    principal: list[tuple[int, ...]] = sorted(
+        {least_congruence(moves, list(range(n)), [pair]) for pair in pairs}, key=max
+    )
     joins = [list(zip(range(n), _firsts(labels), strict=True)) for labels in principal]
     found, waiting = set(principal), list(principal)
     # coarse ones first: they make the smallest blocks
     for one in itertools.islice(waiting, _MAX_JOINS // len(joins)):
         for pairs_of_other in joins:
-            joined = _merge(moves, list(one), pairs_of_other)
+            joined = least_congruence(moves, list(one), pairs_of_other)
             if joined not in found:
                 found.add(joined)
                 waiting.append(joined)
@@ -68,8 +70,14 @@ def _firsts(labels: tuple[int, ...]) -> list[int]:
     return [first.setdefault(label, state) for state, label in enumerate(labels)]
 
 
-def _merge(moves: list[list[int]], labels: list[int], pairs: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Gives the least congruence that holds a partition and some pairs."""
+def least_congruence(moves: list[list[int]], labels: list[int], pairs: list[tuple[int, int]]) -> tuple[int, ...]:
+    """Gives the least congruence that holds a partition and some pairs, as a label for each state.
+
+    Args:
+        moves: for each symbol, where it leads from each state.
+        labels: the partition, equal labels for equal states.
+        pairs: states that are to be equal.
+    """
     parent = _firsts(tuple(labels))
     waiting = list(pairs)
     while waiting:

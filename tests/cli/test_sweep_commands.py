@@ -1,0 +1,152 @@
+"""`sweep`, `runs` and `store merge` from the command line: what they print, and how they refuse."""
+
+import csv
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from statewise.store import Store, key_of
+
+GRID = """
+name = "small"
+[[grid]]
+task = "null"
+model = ["full", "rnn"]
+lr = [1e-3, 1e-2]
+seed = { count = 3 }
+"""
+
+
+def _call(*arguments):
+    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "grid.toml").write_text(GRID)
+    done = _call("sweep", folder / "grid.toml", "--store", folder / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_a_sweep_says_how_its_runs_stand(swept):
+    folder, result = swept
+    assert {key: result[key] for key in ("total", "done", "failed", "diverged", "ran")} == {
+        "total": 12,
+        "done": 12,
+        "failed": 0,
+        "diverged": 0,
+        "ran": 12,
+    }
+    again = json.loads(_call("sweep", folder / "grid.toml", "--store", folder / "runs", "--json").stdout)
+    assert (again["done"], again["ran"]) == (12, 0)
+
+
+def test_a_dry_run_counts_and_begins_nothing(swept, tmp_path):
+    folder, _ = swept
+    (tmp_path / "more.toml").write_text(GRID.replace("count = 3", "count = 5").replace('"null"', '["null", "parity"]'))
+    for store, left in ((folder / "runs", 28), (tmp_path / "new", 40)):
+        result = json.loads(_call("sweep", tmp_path / "more.toml", "--store", store, "--dry-run", "--json").stdout)
+        assert (result["total"], result["to_run"]) == (40, left)
+        assert result["estimate_s"] > 0
+        assert not result["measured"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_runs_are_listed_filtered_and_written(swept, tmp_path):
+    folder, _ = swept
+    listed = json.loads(_call("runs", folder / "runs", "--model", "rnn", "--limit", 0, "--json").stdout)
+    assert listed["counts"] == {"done": 12}
+    assert [row["model"] for row in listed["runs"]] == ["rnn"] * 6
+    for name in ("runs.csv", "runs.parquet", "runs.jsonl", "runs.jsonl.gz"):
+        done = _call("runs", folder / "runs", "--seed", 1, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    with (tmp_path / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["seed"] for row in rows] == ["1"] * 4
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is not installed")
+    assert parquet.read_table(tmp_path / "runs.parquet").column("key").to_pylist() == [row["key"] for row in rows]
+    one = json.loads(_call("runs", folder / "runs", "--key", rows[0]["key"][:10]).stdout)
+    assert key_of(one["config"]) == rows[0]["key"]
+    shown = _call("runs", folder / "runs", "--limit", 2).stdout
+    assert len(shown.splitlines()) == 3
+
+
+def test_stores_runs_and_files_are_merged(swept, tmp_path):
+    folder, _ = swept
+    _call("runs", folder / "runs", "--out", tmp_path / "runs.jsonl.gz")
+    options = ["--hidden", 4, "--steps", 5, "--late", 0]
+    trained = _call("train", "--task", "parity", "--model", "full", *options, "--out", tmp_path / "run")
+    assert trained.returncode == 0, trained.stderr
+    done = _call(
+        "store", "merge", tmp_path / "all", tmp_path / "runs.jsonl.gz", folder / "runs", tmp_path / "run", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["added"].values()) == [12, 0, 1]
+    with Store.open(folder / "runs") as one, Store.open(tmp_path / "all") as all_runs:
+        assert one.keys() < all_runs.keys()
+        assert next(one.records()) in list(all_runs.records())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[[grid]]\ntask = "parity"\nmodel = "full"\nlr = [1e-3, nan]', "lr"),
+        ('[[grid]]\ntask = "parity"\nmodel = "full"\ncolour = 3', "colour"),
+        ('[[grid]]\ntask = "parity"\nmodel = "full"\nseed = { count = 1000000001 }', "at most"),
+        ('[[grid]]\ntask = "parity"', "no model"),
+        ("", "nothing to run"),
+        ('[[grid]]\ntask = "nowhere.dot"\nmodel = "full"', "nowhere.dot"),
+    ],
+)
+def test_a_wrong_grid_is_one_sentence_and_begins_no_store(tmp_path, text, sentence):
+    (tmp_path / "grid.toml").write_text(text)
+    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_other_mistakes_are_one_sentence(swept, tmp_path):
+    folder, _ = swept
+    grid, runs = folder / "grid.toml", folder / "runs"
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
+    for arguments, sentence in (
+        (["sweep", grid, "--store", runs, "--engine", "rey"], 'did you mean "ray"'),
+        (["runs", tmp_path / "none"], "holds no store"),
+        (["runs", runs, "--out", tmp_path / "runs.txt"], "choose one of these endings"),
+        (["runs", runs, "--key", "zz"], "begins with"),
+        (["store", "merge", runs, runs], "both taken from and into"),
+        (["store", "merge", runs, tmp_path / "none"], "does not exist"),
+        (["store", "merge", runs, tmp_path / "bad.jsonl"], "no record"),
+        (["reproduce", "table-adition", "--store", runs], 'did you mean "table-addition"'),
+    ):
+        done = _call(*arguments)
+        assert done.returncode == 2, arguments
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_failed_run_is_told_by_the_exit_code(tmp_path):
+    (tmp_path / "grid.toml").write_text('[[grid]]\ntask = ["null", "modular_addition(1)"]\nmodel = "full"\n')
+    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["failed"] == 1
+    reason = json.loads(_call("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
+    assert reason["status"] == "failed"
+
+
+def test_ray_is_started_on_the_spot(tmp_path):
+    # Ray must not be imported here: it reads the environment once, and other tests set it
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("the package ray is not installed")
+    (tmp_path / "grid.toml").write_text(GRID)
+    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--engine", "ray", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["done"] == 12
