@@ -111,3 +111,21 @@ def test_what_cannot_be_stacked_is_refused(tmp_path):
     with pytest.raises(RunError, match="one shape"):
         advance_together([build_training(options()), build_training(options(hidden=4))], 1)
     assert begin(story(options(), tmp_path)) is None
+
+
+@pytest.mark.parametrize("model", ["full", "block(2)", "block(8)", "rotation", "diagonal", "positive"])
+@pytest.mark.parametrize("late", [0, 40])
+def test_a_member_does_not_depend_on_its_companions(model, late):
+    """Bit for bit: a sweep may pack its runs in any way."""
+
+    def member(seed, lr):
+        options = {"task": "modular_addition(7)", "model": model, "hidden": 24, "steps": 20, "late": late}
+        return build_training(resolve(None, options | {"seed": seed, "lr": lr}).model_dump(mode="json"))
+
+    ends = []
+    for companions in (0, 1, 6):
+        members = [member(0, 1e-2), *(member(seed, seed * 1e-3) for seed in range(1, companions + 1))]
+        advance_together(members, 20)
+        ends.append([weight.detach() for weight in members[0].model.parameters()])
+    for other in ends[1:]:
+        assert all(torch.equal(one, same) for one, same in zip(ends[0], other, strict=True))

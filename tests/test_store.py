@@ -83,7 +83,7 @@ def test_merging_in_any_order_keeps_the_same_runs(tmp_path_factory, added):
 
 def test_keys_do_not_depend_on_the_order_of_options_but_on_the_machine():
     assert key_of({"a": 1, "b": 2.5}) == key_of({"b": 2.5, "a": 1})
-    assert key_of({"a": 1}) != key_of({"a": 1}, {"text": "x"})
+    assert key_of({"a": 1}) != key_of({"a": 1}, "x")
     assert len(key_of({})) == 32
 
 
@@ -96,13 +96,43 @@ def test_a_newer_format_is_refused(tmp_path):
         Store.open(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut", "empty table"])
+def test_a_store_whose_beginning_was_cut_short_is_begun_anew(tmp_path):
+    with sqlite3.connect(tmp_path / DATABASE) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    assert (tmp_path / DATABASE).stat().st_size > 0
+    with pytest.raises(StoreError, match="no store yet"):
+        Store.open(tmp_path)
+    with Store.open(tmp_path, write=True) as store:
+        assert store.add([record()]) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": "done"},
+        record() | {"key": "zz"},
+        record() | {"config": 3},
+        record() | {"status": {}},
+        record() | {"config": {"seed": 2**70}},
+        record() | {"scores": [3]},
+        record() | {"steps": "many"},
+    ],
+)
+def test_what_is_no_record_is_refused_and_adds_nothing(tmp_path, wrong):
+    with Store.open(tmp_path, write=True) as store:
+        with pytest.raises(StoreError, match="leave it out"):
+            store.add([record(1), wrong])
+        assert store.counts() == {}
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut"])
 def test_a_damaged_database_is_one_sentence(tmp_path, damage):
     with Store.open(tmp_path, write=True) as store:
         store.add([record(seed) for seed in range(500)])
     file = tmp_path / DATABASE
     whole = file.read_bytes()
-    other = {"garbage": b"not a database" * 1000, "cut": whole[: len(whole) // 3], "empty table": b""}[damage]
+    other = {"garbage": b"not a database" * 1000, "cut": whole[: len(whole) // 3]}[damage]
     file.write_bytes(other)
     with pytest.raises(StoreError, match="damaged"), Store.open(tmp_path) as store:
         list(store.records())

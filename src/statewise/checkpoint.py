@@ -15,7 +15,7 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-from statewise.errors import RunError, shorten
+from statewise.errors import CheckpointWriteError, RunError, shorten
 from statewise.files import reason_of
 
 MANIFEST = "manifest.json"
@@ -42,7 +42,7 @@ def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], val
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         aside.unlink(missing_ok=True)
-        raise RunError(
+        raise CheckpointWriteError(
             f'cannot write a checkpoint in "{shorten(directory)}": {reason_of(error)}; the one before stays; make room'
         ) from None
     _sync_folder(directory)

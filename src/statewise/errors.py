@@ -69,6 +69,10 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class CheckpointWriteError(RunError):
+    """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
+
+
 class NetworkError(StatewiseError):
     """A model of which nothing can be proved, or that does not fit a machine."""
 

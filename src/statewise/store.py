@@ -10,11 +10,13 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import secrets
 import socket
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +26,8 @@ from statewise.files import reason_of
 
 FORMAT = 1
 DATABASE, LOCK = "runs.sqlite", "lock"
+# the length at which runs are compared
+LENGTH = 500
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
 COLUMNS = (
@@ -64,10 +68,35 @@ CREATE TABLE weights (key BLOB PRIMARY KEY, tensors BLOB NOT NULL);
 """
 
 
-def key_of(config: dict[str, Any], machine: dict[str, Any] | None = None) -> str:
-    """Gives the key of a run: a hash of its resolved config, and of the machine where that came from a file."""
+def key_of(config: dict[str, Any], machine: str | None = None) -> str:
+    """Gives the key of a run: a hash of its resolved config, and of the machine's text where that came from a file."""
     written = json.dumps([config, machine], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode()).hexdigest()[:32]
+
+
+def check_record(record: Any) -> None:
+    """Refuses what is no record of a run."""
+    what = "a record" if not isinstance(record, dict) else f'a record with key "{shorten(record.get("key"), 40)}"'
+    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+        raise StoreError(f"{what} has no config; expected an object of options; leave it out")
+    config = record["config"]
+    kinds = {"status": str, "key": str}
+    wrong = [name for name, kind in kinds.items() if not isinstance(record.get(name), kind)]
+    wrong += [name for name in ("steps", "seconds", "finished") if not _number(record.get(name))]
+    wrong += [f"config.{name}" for name in ("lr", "seed", "hidden") if not _number(config.get(name))]
+    wrong += [f"config.{name}" for name in ("task", "model", "recipe") if not isinstance(config.get(name), str | None)]
+    if not wrong and not re.fullmatch("[0-9a-f]{32}", record["key"]):
+        wrong = ["key"]
+    scores = [*(record.get("scores") or []), *filter(None, [record.get("in_distribution")])]
+    if not all(isinstance(score, dict) and isinstance(score.get("score"), int | float) for score in scores):
+        wrong.append("scores")
+    if wrong:
+        raise StoreError(f"{what} has a wrong {wrong[0]}; expected what a run writes; leave it out")
+
+
+def _number(value: Any) -> bool:
+    # SQLite's whole numbers end at 2^63
+    return value is None or (isinstance(value, int | float) and not abs(value) >= 2**63)
 
 
 class Store:
@@ -84,6 +113,12 @@ class Store:
         with self._translated():
             found = connection.execute("SELECT value FROM meta WHERE name = 'dictionary'").fetchone()
         self._dictionary = bytes(found[0])
+
+    @property
+    def name(self) -> str:
+        """A name that no other store has, a copy of this one apart."""
+        with self._translated():
+            return str(self._connection.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0])
 
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
@@ -121,6 +156,18 @@ class Store:
         """Gives how many runs there are of each status."""
         with self._translated():
             return dict(self._connection.execute("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status"))
+
+    def statuses(self) -> Iterator[tuple[str, str]]:
+        """Gives the key and the status of each run."""
+        with self._translated():
+            for key, status in self._connection.execute("SELECT key, status FROM runs"):
+                yield bytes(key).hex(), status
+
+    def begins_with(self, prefix: str) -> list[str]:
+        """Gives the keys that begin with some hexadecimal digits."""
+        with self._translated():
+            found = self._connection.execute("SELECT key FROM runs WHERE hex(key) LIKE ? || '%'", [prefix.upper()])
+            return [bytes(key).hex() for (key,) in found]
 
     def rows(self, limit: int | None = None, **equal: Any) -> list[dict[str, Any]]:
         """Gives the columns of runs, in the order in which they ended, without their records."""
@@ -178,10 +225,19 @@ class Store:
                 added += self.add(batch)
                 batch = []
         added += self.add(batch)
-        with self._translated(), self._connection, other._translated():
-            for row in other._connection.execute("SELECT key, tensors FROM weights"):
+        with self._translated(), self._connection:
+            for row in other._all_weights():
                 self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", row)
         return added
+
+    def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:
+        with self._translated():
+            found = self._connection.execute("SELECT key, tensors FROM weights")
+            row = found.fetchone()
+        while row is not None:
+            yield row
+            with self._translated():
+                row = found.fetchone()
 
     def weights_file(self, key: str) -> bytes | None:
         """Gives the safetensors of a run's trained weights, where they were small enough to be kept."""
@@ -207,6 +263,7 @@ class Store:
             return list(self._connection.execute(asked))
 
     def _row(self, record: dict[str, Any]) -> list[Any]:
+        check_record(record)
         config = record["config"]
         scores = {score["length"]: score["score"] for score in record.get("scores") or []}
         inside = record.get("in_distribution")
@@ -218,8 +275,8 @@ class Store:
             # an ensemble's members share its seconds
             "cost": None if record.get("seconds") is None else record["seconds"] / record.get("shared", 1),
             "score_id": None if inside is None else inside["score"],
-            # the paper's length, or the longest there is
-            "score_ood": scores.get(500, scores[max(scores)] if scores else None),
+            # the length that tables are about, or the longest there is
+            "score_ood": scores.get(LENGTH, scores[max(scores)] if scores else None),
             "finished": record.get("finished"),
         }
         whole = {name: value for name, value in record.items() if name != "key"}
@@ -249,23 +306,34 @@ def _connect(directory: Path, write: bool) -> sqlite3.Connection:
     file = directory / DATABASE
     if not write and not file.is_file():
         raise StoreError(f'"{shorten(directory)}" holds no store; expected a directory with {DATABASE}; correct it')
-    begun = file.exists() and file.stat().st_size > 0
     with _translated(directory):
         connection = sqlite3.connect(file if write else _read_only(directory), uri=not write, timeout=30.0)
         try:
+            # a process that was killed while it began a store leaves a file without tables
+            begun = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+            if begun:
+                _check_format(connection, directory)
+            elif not write:
+                raise StoreError(f'"{shorten(directory)}" holds no store yet; expected recorded runs; run a sweep')
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
+                # a run's checkpoints go once it is recorded, so a record must outlive a power cut
+                connection.execute("PRAGMA synchronous = FULL")
             if write and not begun:
-                with connection:
-                    connection.executescript(f"BEGIN; {_SCHEMA}")
-                    meta = [("format", str(FORMAT)), ("dictionary", _DICTIONARY.encode())]
-                    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
-            _check_format(connection, directory)
+                _begin(connection)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    meta = [("format", str(FORMAT)), ("id", secrets.token_hex(8)), ("dictionary", _DICTIONARY.encode())]
+    with connection:
+        connection.execute("BEGIN")
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
 
 
 def _read_only(directory: Path) -> str:
@@ -303,8 +371,10 @@ def _take_lock(directory: Path) -> int:
         raise StoreError(
             f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
         ) from None
-    os.ftruncate(lock, 0)
-    os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+    # who holds it is for people to read, and may not fit on a full disk
+    with suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
     return lock
 
 

@@ -29,7 +29,7 @@ def test_a_grid_is_every_combination_of_its_lists(tmp_path):
     """
     grid = _grid(tmp_path, text)
     points = list(grid.points())
-    assert len(grid) == len(points) == 6
+    assert grid.size == len(points) == 6
     assert points[1]["task"] == "random_machine(3, seed=5, kind=map)"
     assert points[0]["test_lengths"] == [10, 20]
     assert [point["test_lengths"] for point in points[4:]] == [[10], [20, 30]]
@@ -43,6 +43,8 @@ def test_a_grid_is_every_combination_of_its_lists(tmp_path):
         ("[[grid]]\nseed = { count = 0 }", "no values"),
         ("[[grid]]\nseed = { count = 1000 }\nlr = { count = 1000 }\nhidden = { count = 1000 }", "1,000,000,000 runs"),
         ("[[grid]]\nseed = { count = 1000000000 }", "at most"),
+        ("[[grid]]\n" + "".join(f"a{i} = {{ count = 1000 }}\n" for i in range(9)), "at most"),
+        ("[[grid]]\na = " + "[" * 5000 + "]" * 5000, "deep"),
         ("[[grid]]\nseed = { start = 1 }", "a range such as"),
         ("grid = 3", "no [[grid]]"),
         ("extra = 3\n[[grid]]\ntask = 'parity'", "name and [[grid]] only"),

@@ -9,13 +9,17 @@ import time
 
 import pytest
 
+from statewise.assemble import build_plan, build_training
 from statewise.cli.sweep import run_grid
+from statewise.errors import StoreWriteError
+from statewise.run import run
 from statewise.store import Store
 from statewise.sweep import Costs, make_packs, sweep
 from statewise.sweep.engine import Limits
 from statewise.sweep.local import LocalEngine
+from statewise.sweep.schedule import clean, work_folder
 
-from .jobs import SMALL, null_jobs, numbers, training_jobs
+from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs
 
 GRID = """
 name = "killed"
@@ -68,13 +72,14 @@ def test_a_coordinator_killed_twenty_times_records_each_run_once(tmp_path):
     file = tmp_path / "grid.toml"
     file.write_text(GRID)
     chance = random.Random(7)
-    killed = 0
-    while killed < 20:
+    for _ in range(20):
         process = _start(file, tmp_path / "store")
-        time.sleep(chance.uniform(0.3, 4.0))
+        # some moments after the process began, or after its workers did
+        if chance.random() < 0.5:
+            _until(lambda: any((tmp_path / "store" / "work").glob("*")), process)
+        time.sleep(chance.uniform(0.1, 1.5))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        killed += 1
     process = _start(file, tmp_path / "store")
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
@@ -109,8 +114,15 @@ def test_killed_workers_cost_no_run(tmp_path):
         with Store.open(tmp_path / "store", write=True) as store:
             summary = sweep(store, make_packs(jobs, Costs(), 2), engine, kill_now_and_then)
             counts = store.counts()
+            ours = {record["key"]: numbers(record) for record in store.records()}
     finally:
         engine.close()
+    untouched = LocalEngine(1, tmp_path / "other", Limits())
+    try:
+        theirs = sweep_all(tmp_path / "untouched", jobs, untouched)
+    finally:
+        untouched.close()
+    assert ours == {key: numbers(record) for key, record in theirs.items()}
     assert kills
     assert counts == {"done": len(jobs)}
     assert summary.statuses == {"done": len(jobs)}
@@ -132,6 +144,12 @@ def test_workers_end_with_their_coordinator(tmp_path):
     while any(_alive(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(_alive(pid) for pid in workers)
+
+
+def _until(condition, process, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _alive(pid):
@@ -176,3 +194,49 @@ def test_ctrl_c_ends_a_sweep_with_130_and_loses_nothing(tmp_path):
 def _recorded(directory):
     with Store.open(directory) as store:
         return sum(store.counts().values())
+
+
+def test_a_worker_that_dies_as_it_starts_costs_nothing(tmp_path):
+    engine = LocalEngine(1, tmp_path / "work", Limits())
+    jobs = null_jobs(1000)
+    engine._workers[0].process.kill()
+    try:
+        assert len(sweep_all(tmp_path / "store", jobs, engine)) == 1000
+    finally:
+        engine.close()
+
+
+def test_a_damaged_checkpoint_is_begun_anew(tmp_path):
+    one = job("parity", "rnn")
+    directory = tmp_path / "work" / one.key
+    config = one.config
+    run(build_training(config), build_plan(config), config, directory, lambda look, steps: None)
+    (directory / "record.json").unlink()
+    (directory / "manifest.json").write_text("{")
+    engine = LocalEngine(1, tmp_path / "work", Limits())
+    try:
+        assert sweep_all(tmp_path / "store", [one], engine)[one.key]["status"] == "done"
+    finally:
+        engine.close()
+
+
+def test_a_disk_that_takes_no_more_ends_a_sweep_and_blames_no_run(tmp_path):
+    (tmp_path / "work").write_text("a file where a folder should be")
+    engine = LocalEngine(1, tmp_path / "work", Limits())
+    with Store.open(tmp_path / "store", write=True) as store:
+        try:
+            with pytest.raises(StoreWriteError, match="start again"):
+                sweep(store, make_packs([job("parity")], Costs(), 1), engine, lambda progress: None)
+        finally:
+            engine.close()
+        assert store.counts() == {}
+
+
+def test_what_a_recorded_run_left_is_cleaned_away(tmp_path):
+    done, open_one = null_jobs(2)
+    with Store.open(tmp_path / "store", write=True) as store:
+        store.add([{"key": done.key, "status": "done", "config": done.config}])
+        for one in (done, open_one):
+            (work_folder(store.directory) / one.key).mkdir(parents=True)
+        clean(store)
+        assert [left.name for left in work_folder(store.directory).iterdir()] == [open_one.key]

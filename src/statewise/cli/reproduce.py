@@ -23,6 +23,9 @@ def reproduce(
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Packs of runs at once.")] = 2,
     ray_address: Annotated[str | None, typer.Option(help="A running Ray cluster; none starts one here.")] = None,
+    memory: Annotated[float, typer.Option(min=0, help="Gigabytes that a pack may use; 0 for no bound.")] = 0.0,
+    time_limit: Annotated[float, typer.Option(min=0, help="Seconds that a pack may take; 0 for no bound.")] = 0.0,
+    retry_failed: Annotated[bool, typer.Option(help="Try runs again that have failed.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write figures and their numbers into this directory.")] = None,
@@ -38,8 +41,10 @@ def reproduce(
     ran: dict[str, Any] = {}
     if configs and store is not None:
         from statewise.cli.sweep import run_grid, summary_lines
+        from statewise.sweep.engine import Limits
 
-        ran = run_grid(store, configs, engine, workers, ray_address, dry_run)
+        limits = Limits(time_limit, memory)
+        ran = run_grid(store, configs, engine, workers, ray_address, dry_run, limits, retry_failed)
         if dry_run:
             show({**result, "rows": [], "runs": ran}, json, summary_lines(ran))
             return

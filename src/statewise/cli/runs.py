@@ -5,7 +5,7 @@ import gzip
 import io
 import json as json_module
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,8 @@ import typer
 from statewise.cli.show import show
 from statewise.errors import FileError, StoreError, shorten
 from statewise.files import reason_of, write_bytes_whole
-from statewise.store import COLUMNS, Store, key_of
+from statewise.machines.catalogue import from_file
+from statewise.store import COLUMNS, Store, check_record, key_of
 
 store_app = typer.Typer(help="Put stores together.", no_args_is_help=True, rich_markup_mode=None)
 _NAMES = ("key", *COLUMNS)
@@ -81,11 +82,14 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
     try:
         content = file.read_bytes()
         text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
-        for number, line in enumerate(text.splitlines(), 1):
+        # other ends of lines may stand in names
+        for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
             record = json_module.loads(line)
-            if not isinstance(record, dict) or not {"status", "config"} <= record.keys():
-                raise StoreError(f'line {number} of "{shorten(file)}" is no record of a run; remove it')
-            yield {"key": key_of(record["config"]), **record}
+            try:
+                check_record(record)
+            except StoreError as error:
+                raise StoreError(f'line {number} of "{shorten(file)}": {error}') from None
+            yield record
     except (OSError, EOFError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
@@ -94,26 +98,26 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
 
 def _take(store: Store, source: Path) -> int:
     if source.is_dir() and (source / "record.json").exists():
-        record = next(read_records_of_run(source))
-        return store.add([record])
+        return store.add([read_run(source)])
     if source.is_dir():
         with Store.open(source) as other:
             return store.merge(other)
     return store.add(read_records(source))
 
 
-def read_records_of_run(directory: Path) -> Iterator[dict[str, Any]]:
+def read_run(directory: Path) -> dict[str, Any]:
     """Reads the record of one run's directory, as `statewise train` leaves it."""
     file = directory / "record.json"
     try:
         record = json_module.loads(file.read_text())
-        yield {"key": key_of(record["config"]), **record, "finished": round(file.stat().st_mtime, 1)}
+        kept = (directory / "machine.json").read_text() if from_file(record["config"]["task"]) else None
+        return {"key": key_of(record["config"], kept), **record, "finished": round(file.stat().st_mtime, 1)}
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(f'"{shorten(file)}" is no record of a run; give the directory of a finished run') from None
 
 
 def _show_one(store: Store, key: str) -> None:
-    found = [row["key"] for row in store.rows() if row["key"].startswith(key.lower())]
+    found = store.begins_with(key)
     if len(found) != 1:
         what = "no run" if not found else f"{len(found)} runs"
         raise StoreError(f'{what} of "{shorten(store.directory)}" have a key that begins with "{shorten(key)}"')
@@ -180,8 +184,3 @@ _WRITERS: dict[str, Callable[[Store, dict[str, Any]], bytes]] = {
     ".jsonl": _as_lines,
     ".jsonl.gz": _as_packed_lines,
 }
-
-
-def write_lines(records: Iterable[dict[str, Any]], file: Path) -> None:
-    """Writes records to a .jsonl.gz file, the same bytes for the same records."""
-    write_bytes_whole(file, gzip.compress("".join(map(_line, records)).encode(), mtime=0))

@@ -14,11 +14,12 @@ from statewise.cli.show import show
 from statewise.config import resolve
 from statewise.errors import GridError, unknown_name
 from statewise.machines import machine
-from statewise.machines.files import SUFFIXES, to_json
-from statewise.store import Store, key_of
+from statewise.machines.catalogue import from_file
+from statewise.machines.files import to_json
+from statewise.store import DATABASE, Store, key_of
 from statewise.sweep import Costs, Job, Progress, make_packs, read_grid, sweep
 from statewise.sweep.engine import Engine, Limits
-from statewise.sweep.schedule import not_done, work_folder
+from statewise.sweep.schedule import clean, not_done, work_folder
 
 ENGINES = ("local", "ray")
 # how often progress is shown, in seconds
@@ -43,7 +44,7 @@ def sweep_command(
     limits = Limits(time_limit, memory)
     result = run_grid(store, configs, engine, workers, ray_address, dry_run, limits, retry_failed)
     show({"name": grid.name, "store": str(store), **result}, json, summary_lines(result))
-    if result["failed"]:
+    if result["failed"] and not dry_run:
         raise typer.Exit(1)
 
 
@@ -77,11 +78,12 @@ def run_grid(
     if dry_run:
         return _dry_run(store, jobs, workers, retry_failed)
     with Store.open(store, write=True) as opened:
+        clean(opened)
         left = not_done(opened, jobs, retry_failed)
         packs = make_packs(left, Costs(opened.costs()), workers)
         seconds = 0.0
         if packs:
-            began = _engine(engine, min(workers, len(packs)), ray_address, store, limits or Limits())
+            began = _engine(engine, min(workers, len(packs)), ray_address, opened, limits or Limits())
             with _ending(began) as running, progress_line() as tell:
                 seconds = sweep(opened, packs, running, tell).seconds
         return _standing(opened, jobs) | {"ran": len(left), "packs": len(packs), "seconds": round(seconds, 1)}
@@ -94,7 +96,7 @@ def summary_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
         guess = "" if result["measured"] else ", guessed: no run like these has been measured in this store"
         return [
             ("runs", f"{result['total']:,}"),
-            ("done", f"{result['total'] - result['to_run']:,}"),
+            ("recorded", f"{result['total'] - result['to_run']:,}"),
             ("to run", f"{result['to_run']:,} in {result['packs']:,} packs"),
             ("about", f"{result['estimate_s']:,.0f} s ({hours:.1f} h){guess}"),
         ]
@@ -114,17 +116,15 @@ def _jobs(configs: Iterable[dict[str, Any]]) -> list[Job]:
     for config in configs:
         task = config["task"]
         if task not in texts:
-            from_file = "read(" in task or Path(task.strip()).suffix.lower() in SUFFIXES
-            texts[task] = to_json(machine(task)) if from_file else None
-        text = texts[task]
-        jobs.append(Job(key_of(config, None if text is None else {"text": text}), config, text))
+            texts[task] = to_json(machine(task)) if from_file(task) else None
+        jobs.append(Job(key_of(config, texts[task]), config, texts[task]))
     return jobs
 
 
 def _dry_run(store: Path, jobs: list[Job], workers: int, retry_failed: bool) -> dict[str, Any]:
     left, costs = list({job.key: job for job in jobs}.values()), Costs()
     counts: dict[str, Any] = {"done": 0, "failed": 0, "diverged": 0}
-    if (store / "runs.sqlite").exists():
+    if (store / DATABASE).exists():
         with Store.open(store) as opened:
             left, costs = not_done(opened, jobs, retry_failed), Costs(opened.costs())
             counts = _standing(opened, jobs)
@@ -139,20 +139,20 @@ def _dry_run(store: Path, jobs: list[Job], workers: int, retry_failed: bool) -> 
 def _standing(store: Store, jobs: list[Job]) -> dict[str, Any]:
     """Counts how the runs of a grid stand in a store; one that stopped early is done."""
     asked = {job.key for job in jobs}
-    counts = Counter(row["status"] for row in store.rows() if row["key"] in asked)
+    counts = Counter(status for key, status in store.statuses() if key in asked)
     done = counts["done"] + counts["stopped"]
     return {"total": len(asked), "done": done, "failed": counts["failed"], "diverged": counts["diverged"]}
 
 
-def _engine(name: str, workers: int, address: str | None, store: Path, limits: Limits) -> Callable[[], Engine]:
+def _engine(name: str, workers: int, address: str | None, store: Store, limits: Limits) -> Callable[[], Engine]:
     def build() -> Engine:
         if name == "ray":
             from statewise.sweep.cluster import RayEngine
 
-            return RayEngine(workers, address, limits)
+            return RayEngine(workers, address, store.name, limits)
         from statewise.sweep.local import LocalEngine
 
-        return LocalEngine(workers, work_folder(store), limits)
+        return LocalEngine(workers, work_folder(store.directory), limits)
 
     return build
 

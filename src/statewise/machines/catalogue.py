@@ -45,6 +45,18 @@ def machine(text: str | os.PathLike[str]) -> Machine:
     return _build(parse(text))
 
 
+def from_file(text: str) -> bool:
+    """Whether a machine comes from a file, so that its name alone does not say what it is."""
+    stripped = text.strip()
+    return Path(stripped).suffix.lower() in SUFFIXES or _reads(parse(text))
+
+
+def _reads(spec: Call | Product) -> bool:
+    if isinstance(spec, Product):
+        return any(_reads(factor) for factor in spec.factors)
+    return FAMILIES.get(spec.name) is read_machine
+
+
 def _build(spec: Call | Product) -> Machine:
     if isinstance(spec, Product):
         return reduce(direct_product, (_build(factor) for factor in spec.factors))

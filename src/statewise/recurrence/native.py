@@ -1,6 +1,6 @@
 """The compiled kernels: built on first use for this machine, kept in a cache, never needed.
 
-`kernels.cpp` has no dependency but a C++ compiler; where there is none, or where tensors are not plain ones in memory
+`kernels/` has no dependency but a C++ compiler; where there is none, or where tensors are not plain ones in memory
 (under torch.compile, vmap, another device), the same computations run in torch. STATEWISE_BACKEND=torch turns the
 kernels off, STATEWISE_CACHE says where they are kept.
 """
@@ -24,7 +24,7 @@ from statewise.errors import TransitionError, unknown_name
 
 Backend = Literal["native", "torch"]
 BACKENDS: tuple[Backend, ...] = ("native", "torch")
-_SOURCE = Path(__file__).with_name("kernels.cpp")
+_SOURCES = Path(__file__).with_name("kernels")
 _FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 _NAMES = {torch.float32: "float", torch.float64: "double"}
 _COMPILE_SECONDS = 120
@@ -96,8 +96,8 @@ def library() -> Any:
     compiler = next(
         filter(None, map(shutil.which, filter(None, [os.environ.get("CXX"), "c++", "g++", "clang++"]))), None
     )
-    source = _SOURCE.read_bytes()
-    key = hashlib.sha256(source + repr((_FLAGS, _processor())).encode()).hexdigest()[:16]
+    sources = b"".join(file.read_bytes() for file in sorted(_SOURCES.iterdir()) if file.suffix in (".cpp", ".hpp"))
+    key = hashlib.sha256(sources + repr((_FLAGS, _processor())).encode()).hexdigest()[:16]
     try:
         file = _cache_folder() / f"kernels-{key}.so"
         if not file.exists():
@@ -114,7 +114,7 @@ def _build(compiler: str, file: Path) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         built = Path(folder) / "kernels.so"
         for flags in (["-march=native"], []):
-            command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCE)]
+            command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCES / "kernels.cpp")]
             done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
             if done.returncode == 0:
                 os.replace(built, file)

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from statewise.errors import ExpressionError
 from statewise.expressions import Call, parse
+from statewise.store import LENGTH
 
 # the length at which the paper scores, and the score from which a task counts as tracked
-FAR, TRACKED = 500, 0.99
+FAR, TRACKED = LENGTH, 0.99
 _MOST_LOOKS = 40
 
 Look = TypeVar("Look")
@@ -139,10 +140,13 @@ def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Ru
 
 def at_best_rate(runs: Sequence[Run]) -> list[Run]:
     """Gives the runs at the rate whose median score at the far length is best, as the paper chooses."""
-    scored = grouped((run for run in runs if run.far is not None), lambda run: run.rate)
-    if not scored:
+    ended = (run for run in runs if run.far is not None or run.status == "diverged")
+    by_rate = grouped(ended, lambda run: run.rate)
+    if not by_rate:
         return []
-    return max(scored.values(), key=lambda some: statistics.median(run.far or 0.0 for run in some))
+    # a run that diverged counts as chance: the seeds that survive do not speak for all
+    best = max(by_rate.values(), key=lambda some: statistics.median(run.far or 0.0 for run in some))
+    return [run for run in best if run.far is not None]
 
 
 def thinned(looks: Sequence[Look], most: int) -> Sequence[Look]:

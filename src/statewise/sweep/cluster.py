@@ -5,6 +5,7 @@ Ray is an extra: `pip install statewise[ray]`. A worker keeps checkpoints in its
 
 import logging
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -12,33 +13,33 @@ from pathlib import Path
 from typing import Any
 
 from statewise.errors import GridError, shorten
-from statewise.sweep.engine import Died, Done, Event, Limits
+from statewise.sweep.engine import Died, Done, Event, Limits, Stuck
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import Result, work
+from statewise.sweep.work import OUT_OF_SPACE, Result, work
 
 
 class RayEngine:
     """Ray tasks on a cluster, or on one that is started on the spot.
 
     Args:
-        workers: how many packs are under way at once; 0 for as many as the cluster has cores.
+        workers: how many packs are under way at once.
         address: of a running cluster; None starts one on this machine.
+        name: of the store, so that no other sweep takes up what this one leaves on a node.
         limits: of a pack.
     """
 
-    def __init__(self, workers: int, address: str | None, limits: Limits) -> None:
+    def __init__(self, workers: int, address: str | None, name: str, limits: Limits) -> None:
         self._ray = _import_ray()
-        self._limits = limits
+        self._most, self._name, self._limits = workers, name, limits
         # a cluster that somebody else started is left running
-        begun = {"num_cpus": workers or None, "include_dashboard": False} if address is None else {}
+        begun = {"num_cpus": workers, "include_dashboard": False} if address is None else {}
         try:
-            self._ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **begun)
+            self._ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **begun)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise GridError(
                 f'no Ray cluster answers at "{shorten(address)}": {shorten(error)}; start one with "ray start --head", '
                 "or give its token, with RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
             ) from None
-        self._most = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._task = self._ray.remote(num_cpus=1, max_retries=0)(_work_whole)
         self._under_way: dict[Any, tuple[Pack, float]] = {}
 
@@ -54,7 +55,7 @@ class RayEngine:
 
     def start(self, pack: Pack) -> None:
         """Hands a pack to the cluster."""
-        self._under_way[self._task.remote(pack, self._limits)] = pack, time.monotonic()
+        self._under_way[self._task.remote(pack, self._name, self._limits)] = pack, time.monotonic()
 
     def wait(self, seconds: float) -> list[Event]:
         """Gives packs that have ended."""
@@ -72,6 +73,9 @@ class RayEngine:
         try:
             results: list[Result] = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, OUT_OF_SPACE):
+                return [Stuck(pack, str(cause))]
             said = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"its worker died ({type(error).__name__}: {shorten(said[-1], 160)})"
             if self._limits.seconds and time.monotonic() - began > self._limits.seconds:
@@ -80,26 +84,25 @@ class RayEngine:
         return [Done(pack, results, last=True)]
 
 
-def _work_whole(pack: Pack, limits: Limits) -> list[Result]:
-    """Does a whole pack on a node of the cluster, which keeps to its limits by itself."""
+def _work_whole(pack: Pack, name: str, limits: Limits) -> list[Result]:
+    """Does a whole pack on a node of the cluster, which keeps to its limits by itself and leaves nothing behind."""
     if limits.gigabytes:
         _bound_memory(limits.gigabytes)
     clock = threading.Timer(limits.seconds, os._exit, [1])
     if limits.seconds:
         clock.start()
     try:
-        return _results(pack)
+        folder = Path(tempfile.gettempdir()) / f"statewise-work-{os.getuid()}" / name
+        results = [result for some in work(pack, folder, lambda share: None) for result in some]
+        for job in pack.jobs:
+            shutil.rmtree(folder / job.key, ignore_errors=True)
     finally:
         clock.cancel()
-
-
-def _results(pack: Pack) -> list[Result]:
-    folder = Path(tempfile.gettempdir()) / "statewise-work"
-    return [result for some in work(pack, folder, lambda share: None) for result in some]
+    return results
 
 
 def _bound_memory(gigabytes: float) -> None:
-    """Lets an allocation past the bound fail, in this worker."""
+    """Lets an allocation that goes further than the bound beyond what is held now fail, in this worker."""
     import resource
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,8 +1,10 @@
 """What a sweep asks of an engine: take packs, and tell what became of them."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from statewise.errors import GridError
 from statewise.sweep.packs import Pack
 from statewise.sweep.work import Result
 
@@ -18,6 +20,12 @@ class Limits:
 
     seconds: float = 0.0
     gigabytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.seconds < math.inf and 0 <= self.gigabytes < math.inf):
+            raise GridError(
+                f"the limits are {self.seconds} s and {self.gigabytes} GB; expected 0 or more; correct them"
+            )
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,15 @@ class Died:
     reason: str
 
 
-Event = Done | Under | Died
+@dataclass(frozen=True)
+class Stuck:
+    """A worker cannot go on, and no other could: its disk takes no more."""
+
+    pack: Pack
+    reason: str
+
+
+Event = Done | Under | Died | Stuck
 
 
 @runtime_checkable

@@ -26,7 +26,7 @@ from statewise.files import reason_of
 
 MAX_RUNS = 1_000_000
 _MAX_FILE_BYTES = 10_000_000
-_NAME = re.compile(r"[\w][\w .+-]{0,79}")
+_NAME = re.compile(r"[^\W_][\w .+-]{0,79}")
 # options whose value is itself a list; a list of lists is then an axis
 _LISTS = frozenset({"probe", "test_lengths"})
 
@@ -47,16 +47,18 @@ class Grid:
         if not _NAME.fullmatch(self.name) or ".." in self.name:
             raise GridError(
                 f'the grid\'s name is "{shorten(self.name)}"; expected at most 80 letters, digits, spaces and . + - _, '
-                "beginning with a letter; rename it"
+                "beginning with a letter or digit; rename it"
             )
         empty = next((option for block in self.blocks for option, values in block.items() if not values), None)
         if empty is not None or not self.blocks:
             what = "no [[grid]]" if empty is None else f'no values for "{shorten(empty)}"'
             raise GridError(f"the grid has {what}, so there is nothing to run; give it some")
-        if len(self) > MAX_RUNS:
-            raise GridError(f"the grid has {len(self):,} runs; at most {MAX_RUNS:,} are taken; split it")
+        if self.size > MAX_RUNS:
+            raise GridError(f"the grid has {shorten(f'{self.size:,}')} runs; at most {MAX_RUNS:,} are taken; split it")
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many runs there are."""
         return sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
 
     def points(self) -> Iterator[dict[str, Any]]:
@@ -81,6 +83,8 @@ def read_grid(file: Path) -> Grid:
         if isinstance(error, GridError):
             raise
         raise GridError(f'"{shorten(file)}" is not TOML: {shorten(error)}; correct it') from None
+    except RecursionError:
+        raise GridError(f'"{shorten(file)}" nests too deep; expected lists of values; correct it') from None
     unknown = sorted(written.keys() - {"name", "grid"})
     if unknown:
         raise GridError(f'"{shorten(file)}" has "{shorten(unknown[0])}"; expected name and [[grid]] only; move it')

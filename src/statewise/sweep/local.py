@@ -6,15 +6,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from statewise.sweep.engine import Died, Done, Event, Limits, Under
+from statewise.sweep.engine import Died, Done, Event, Limits, Stuck, Under
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import work
+from statewise.sweep.work import OUT_OF_SPACE, work
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # how often an orphan looks for its parent, in seconds
@@ -22,13 +23,22 @@ _WATCH = 0.5
 _PR_SET_PDEATHSIG = 1
 
 
+# what a worker's last word about a pack means
+_ENDS: dict[str, Callable[[Pack, Any], Event]] = {
+    "end": lambda pack, results: Done(pack, results, last=True),
+    "died": Died,
+    "stuck": Stuck,
+}
+
+
 @dataclass
 class _Worker:
     process: Any
     pipe: Any
     pack: Pack | None = None
-    began: float = 0.0
-    ended_by_us: str = field(default="")
+    # when its worker began with the pack
+    began: float | None = None
+    ended_by_us: str = ""
 
 
 class LocalEngine:
@@ -59,10 +69,12 @@ class LocalEngine:
     def start(self, pack: Pack) -> None:
         """Hands a pack to an idle worker."""
         worker = next(worker for worker in self._workers if worker.pack is None)
-        if not worker.process.is_alive():
+        if worker.ended_by_us or not worker.process.is_alive():
             worker = self._replace(worker)
-        worker.pack, worker.began = pack, time.monotonic()
-        worker.pipe.send(pack)
+        worker.pack, worker.began = pack, None
+        # one that dies just now is found out by the next wait
+        with suppress(OSError):
+            worker.pipe.send(pack)
 
     def wait(self, seconds: float) -> list[Event]:
         """Gives what workers said, or that they died."""
@@ -105,18 +117,20 @@ class LocalEngine:
         try:
             while worker.pipe.poll():
                 kind, value = worker.pipe.recv()
-                if kind == "share":
-                    events.append(Under(pack, value))
-                elif kind == "done":
-                    events.append(Done(pack, value, last=False))
-                else:
-                    worker.pack = None
-                    events.append(Done(pack, [], last=True) if kind == "end" else Died(pack, value))
-                    return events
+                match kind:
+                    case "began":
+                        worker.began = time.monotonic()
+                    case "share":
+                        events.append(Under(pack, value))
+                    case "done":
+                        events.append(Done(pack, value, last=False))
+                    case _:
+                        worker.pack = None
+                        events.append(_ENDS[kind](pack, value))
+                        return events
         except (EOFError, OSError):
             pass
-        if not worker.process.is_alive() or worker.pipe.closed:
-            worker.process.join()
+        if not worker.process.is_alive():
             reason = worker.ended_by_us or _how_it_ended(worker.process.exitcode)
             self._replace(worker)
             events.append(Died(pack, reason))
@@ -127,7 +141,8 @@ class LocalEngine:
         for worker in self._workers:
             if worker.pack is None or worker.ended_by_us:
                 continue
-            took, used = time.monotonic() - worker.began, _memory(worker.process.pid)
+            took = 0.0 if worker.began is None else time.monotonic() - worker.began
+            used = _memory(worker.process.pid)
             if self._limits.seconds and took > self._limits.seconds:
                 worker.ended_by_us = f"it took longer than {self._limits.seconds:g} s"
             elif self._limits.gigabytes and used > self._limits.gigabytes:
@@ -147,10 +162,13 @@ def _serve(pipe: Any, folder: Path, parent: int) -> None:
             pack: Pack = pipe.recv()
         except (EOFError, OSError):
             return
+        pipe.send(("began", None))
         try:
             for results in work(pack, folder, lambda share: pipe.send(("share", share))):
                 pipe.send(("done", results))
-            pipe.send(("end", None))
+            pipe.send(("end", []))
+        except OUT_OF_SPACE as error:
+            pipe.send(("stuck", str(error)))
         except Exception as error:
             pipe.send(("died", f"{type(error).__name__}: {error}".splitlines()[0][:200]))
 
@@ -170,7 +188,7 @@ def _watch(parent: int) -> None:
 
 def _how_it_ended(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"its worker was ended by signal {-code} ({signal.Signals(-code).name})"
+        return f"its worker was ended by signal {-code} ({signal.strsignal(-code) or 'unnamed'})"
     return f"its worker ended with exit code {code}"
 
 

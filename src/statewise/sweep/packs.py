@@ -25,6 +25,11 @@ _STACKED = ("full", "block", "rotation", "diagonal", "positive")
 NULL = "null"
 
 
+def is_null(config: dict[str, Any]) -> bool:
+    """Whether a run does nothing."""
+    return config["task"].split("(")[0] == NULL
+
+
 @dataclass(frozen=True)
 class Job:
     """One run to be done.
@@ -42,7 +47,17 @@ class Job:
     @property
     def null(self) -> bool:
         """Whether this is a run of the null task, which does nothing."""
-        return self.config["task"].split("(")[0] == NULL
+        return is_null(self.config)
+
+    @property
+    def stacked(self) -> bool:
+        """Whether it is trained as the member of an ensemble, if need be of itself alone.
+
+        A member's numbers do not depend on its companions, so they are the same however runs are packed.
+        """
+        config = self.config
+        alone = config["additive"] != "none" or config["supervision"] != "final" or config["average"] > 0
+        return not self.null and config["model"].split("(")[0] in _STACKED and not alone
 
 
 @dataclass(frozen=True)
@@ -84,12 +99,12 @@ class Costs:
 
     def known(self, config: dict[str, Any]) -> bool:
         """Whether runs like this one have been measured."""
-        return (config["model"], config["recipe"], config["hidden"]) in self._measured
+        return is_null(config) or (config["model"], config["recipe"], config["hidden"]) in self._measured
 
     def seconds(self, config: dict[str, Any]) -> float:
         """Gives what a whole run is expected to take of one core."""
         family = config["model"].split("(")[0]
-        if config["task"].split("(")[0] == NULL:
+        if is_null(config):
             return 0.0
         guess = _GUESSES.get(family, 0.01) * max(1.0, (config["hidden"] / 64)) ** 1.5
         return config["steps"] * self._measured.get((config["model"], config["recipe"], config["hidden"]), guess)
@@ -124,8 +139,7 @@ def _shape(job: Job) -> Any:
     config = job.config
     if job.null:
         return NULL
-    alone = config["additive"] != "none" or config["supervision"] != "final" or config["average"] > 0
-    if config["model"].split("(")[0] not in _STACKED or alone:
+    if not job.stacked:
         return job.key
     same = tuple((k, str(v)) for k, v in config.items() if k not in ("task", "lr", "seed", "samples"))
     return same, _sizes(config["task"], job.machine)
@@ -135,7 +149,8 @@ def _most_together(job: Job) -> int:
     config = job.config
     if job.null:
         return _MOST_EMPTY
-    symbols = config["batch"] * max(config["longest"], config["late"])
+    # sizes that make no run are found out by its worker
+    symbols = max(1, config["batch"] * max(config["longest"], config["late"]))
     return max(1, min(_MOST_MEMBERS, _MOST_SYMBOLS // symbols))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from statewise.errors import StoreWriteError
 from statewise.store import Store
-from statewise.sweep.engine import Died, Done, Engine, Event, Under
+from statewise.sweep.engine import Died, Done, Engine, Event, Stuck, Under
 from statewise.sweep.packs import Job, Pack
 from statewise.sweep.work import failed
 
@@ -96,6 +97,8 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
             if last:
                 del open_jobs[id(pack)]
                 progress.shares.pop(id(pack), None)
+        case Stuck(reason=reason):
+            raise StoreWriteError(f"{reason}; the runs recorded so far stay; start again then")
         case Died(reason=reason):
             left = open_jobs.pop(id(pack))
             progress.shares.pop(id(pack), None)
@@ -118,6 +121,16 @@ def _record(store: Store, records: Sequence[dict], weights: dict[str, bytes], pr
         # what a run kept in order to be taken up is of no use once it is recorded
         if "history" in record:
             shutil.rmtree(work_folder(store.directory) / record["key"], ignore_errors=True)
+
+
+def clean(store: Store) -> None:
+    """Removes what runs kept that have been recorded since, where a kill came between the two."""
+    folder = work_folder(store.directory)
+    if folder.is_dir():
+        recorded = store.keys(failed=False)
+        for left in folder.iterdir():
+            if left.name in recorded:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def work_folder(directory: Path) -> Path:

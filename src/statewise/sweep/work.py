@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statewise.errors import RunError, StatewiseError
+from statewise.errors import CheckpointWriteError, FileError, RunError, StatewiseError
 from statewise.expressions import Call, parse
 from statewise.machines.files import from_json
 from statewise.sweep.packs import Job, Pack
 
+# these say that the disk takes no more, which is no fault of the run
+OUT_OF_SPACE = (CheckpointWriteError, FileError)
 # null runs whose records are handed over together
 _TOLD_AT_ONCE = 50
 # told how much of a pack is done, from 0 to 1
@@ -76,6 +78,8 @@ def _train(jobs: Sequence[Job], folder: Path, tell: Tell) -> Iterator[list[Resul
     for job in jobs:
         try:
             stories[job.key] = _story(job, folder)
+        except OUT_OF_SPACE:
+            raise
         except StatewiseError as error:
             yield [Result(failed(job, str(error)))]
     able = [job for job in jobs if job.key in stories]
@@ -85,7 +89,7 @@ def _train(jobs: Sequence[Job], folder: Path, tell: Tell) -> Iterator[list[Resul
         shares[member] = look.step / steps
         tell(sum(shares) / len(shares))
 
-    if len(able) > 1:
+    if able and able[0].stacked:
         records = run_together([stories[job.key] for job in able], note)
         yield [_result(job, stories[job.key], record, len(able)) for job, record in zip(able, records, strict=True)]
         return
@@ -95,12 +99,16 @@ def _train(jobs: Sequence[Job], folder: Path, tell: Tell) -> Iterator[list[Resul
 
 def _story(job: Job, folder: Path) -> Any:
     from statewise.assemble import build_plan, build_training
+    from statewise.checkpoint import read_checkpoint
     from statewise.run import Story, open_directory
 
     kept = None if job.machine is None else from_json(job.machine)
     training, directory = build_training(job.config, kept), folder / job.key
     try:
         open_directory(directory, job.config, training.task.machine)
+        read_checkpoint(directory)
+    except CheckpointWriteError:
+        raise
     except RunError:
         # what an earlier try left there is of no use
         shutil.rmtree(directory, ignore_errors=True)
@@ -112,6 +120,8 @@ def _alone(job: Job, story: Any, note: Callable[[Any, int], None]) -> Result:
 
     try:
         record = run(story.training, story.plan, story.config, story.directory, note)
+    except OUT_OF_SPACE:
+        raise
     except StatewiseError as error:
         return Result(failed(job, str(error)))
     return _result(job, story, record, 1)

@@ -1,0 +1,96 @@
+// Rotations: pairs turned by sums of angles.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace {
+
+constexpr double PI = 3.14159265358979323846;
+
+// sine and cosine of an angle from -pi to pi
+inline void turn(double angle, double& c, double& s) { c = std::cos(angle), s = std::sin(angle); }
+
+inline void turn(double angle, float& c, float& s) {
+    // a quarter turn is taken away first; the rest is within pi / 4, where short polynomials are exact to rounding
+    const double quarter = std::nearbyint(angle * (2 / PI));
+    const float r = static_cast<float>(angle - quarter * (PI / 2)), z = r * r;
+    const float sine = r + r * z * (-1.6666667163e-1f + z * (8.3333337680e-3f + z * (-1.9841270114e-4f + z * 2.7557314297e-6f)));
+    const float cosine = 1 + z * (-0.5f + z * (4.1666667908e-2f + z * (-1.3888889225e-3f + z * 2.4801587642e-5f)));
+    const int q = static_cast<int>(quarter);
+    const float a = q & 1 ? sine : cosine, b = q & 1 ? cosine : sine;
+    c = (q + 1) & 2 ? -a : a;
+    s = q & 2 ? -b : b;
+}
+
+// pairs turned by the sum of all angles so far, which is kept in double and within one turn
+template <class T> void turns_forward(const T* angles, const T* h0, T* out, long B, long time, long N) {
+    std::vector<double> sums(N);
+    std::vector<T> cosines(N), sines(N);
+    for (long r = 0; r < B; ++r) {
+        std::fill(sums.begin(), sums.end(), 0.0);
+        const T* h = h0 + r * 2 * N;
+        for (long t = 0; t < time; ++t) {
+            const T* angle = angles + (r * time + t) * N;
+            double* __restrict__ sum = sums.data();
+            T *__restrict__ c = cosines.data(), *__restrict__ s = sines.data();
+            for (long n = 0; n < N; ++n) {
+                const double total = sum[n] + angle[n];
+                sum[n] = total - 2 * PI * std::nearbyint(total * (0.5 / PI));
+                turn(sum[n], c[n], s[n]);
+            }
+            T* __restrict__ to = out + (r * time + t) * 2 * N;
+            for (long n = 0; n < N; ++n) {
+                to[2 * n] = c[n] * h[2 * n] - s[n] * h[2 * n + 1];
+                to[2 * n + 1] = s[n] * h[2 * n] + c[n] * h[2 * n + 1];
+            }
+        }
+    }
+}
+
+// with pairs as complex numbers, out = e^(i sum) h0: d(sum) = Im(conj(out) g), and dh0 = h0 / |h0|^2 sum conj(out) g
+template <class T>
+void turns_backward(const T* angles, const T* h0, const T* out, const T* grad, T* gradient, T* first, long B, long time,
+                    long N) {
+    std::vector<T> running(N), real(N);
+    for (long r = 0; r < B; ++r) {
+        T *__restrict__ along = running.data(), *__restrict__ across = real.data();
+        std::fill(running.begin(), running.end(), T(0));
+        std::fill(real.begin(), real.end(), T(0));
+        for (long t = time - 1; t >= 0; --t) {
+            const long at = (r * time + t) * N;
+            const T *o = out + 2 * at, *g = grad + 2 * at;
+            T* __restrict__ d = gradient + at;
+            for (long n = 0; n < N; ++n) {
+                along[n] += o[2 * n] * g[2 * n + 1] - o[2 * n + 1] * g[2 * n];
+                across[n] += o[2 * n] * g[2 * n] + o[2 * n + 1] * g[2 * n + 1];
+                d[n] = along[n];
+            }
+        }
+        for (long n = 0; n < N; ++n) {
+            T a = h0[(r * N + n) * 2], b = h0[(r * N + n) * 2 + 1], x = 0, y = 0;
+            // the largest entry first: the square of a large or small one would not be there
+            const T most = std::max(std::abs(a), std::abs(b));
+            if (most > 0) {
+                a /= most, b /= most;
+                const T power = a * a + b * b, s = across[n] / most, t = along[n] / most;
+                x = (s * a - t * b) / power;
+                y = (s * b + t * a) / power;
+            } else {
+                double sum = 0;
+                for (long t = 0; t < time; ++t) {
+                    const long at = (r * time + t) * N + n;
+                    sum += angles[at];
+                    const double c = std::cos(sum), s = std::sin(sum);
+                    x += T(c * grad[2 * at] + s * grad[2 * at + 1]);
+                    y += T(c * grad[2 * at + 1] - s * grad[2 * at]);
+                }
+            }
+            first[(r * N + n) * 2] = x, first[(r * N + n) * 2 + 1] = y;
+        }
+    }
+}
+
+}  // namespace
