@@ -96,7 +96,7 @@ def check_record(record: Any) -> None:
 
 def _number(value: Any) -> bool:
     # SQLite's whole numbers end at 2^63
-    return value is None or (isinstance(value, int | float) and not abs(value) >= 2**63)
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 class Store:
