@@ -107,7 +107,7 @@ def short_number(value: Number) -> str:
     if 0 < value < 1e-3:
         digits, power = f"{value:.0e}".split("e")
         return f"{digits}e{int(power)}"
-    return f"{value:.2g}" if value < 1 else f"{value:.3g}"
+    return f"{value:.1g}" if value < 0.1 else f"{value:.2g}" if value < 1 else f"{value:.3g}"
 
 
 def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int = 132) -> Markup:

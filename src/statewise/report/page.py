@@ -82,7 +82,8 @@ def _head(runs: Sequence[Run]) -> dict[str, Any]:
         "statuses": [(status, statuses[status]) for status in order if statuses[status] or status in _STATUSES[:1]],
         "tasks": len({run.subject for run in runs}),
         "models": len({run.model for run in runs}),
-        "seconds": sum(float(run.record.get("seconds") or 0) for run in runs),
+        # the members of an ensemble share its seconds
+        "seconds": sum(float(run.record.get("seconds") or 0) / run.record.get("shared", 1) for run in runs),
         "made": Counter(made for run in runs if (made := made_by(run))).most_common(),
         "first": moments[0] if moments else None,
         "last": moments[-1] if moments else None,
