@@ -119,7 +119,16 @@ def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
                 _number(scores.get(10_000)),
             ]
         )
-    header = ["task", "model", "tokens", "rate", "readout", "last loss", "training lengths", f"best on the way at {length}"]
+    header = [
+        "task",
+        "model",
+        "tokens",
+        "rate",
+        "readout",
+        "last loss",
+        "training lengths",
+        f"best on the way at {length}",
+    ]
     return f"""## To the letter
 
 Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10 symbols, hidden states normalised at
