@@ -131,14 +131,15 @@ def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
     ]
     return f"""## To the letter
 
-Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10 symbols, hidden states normalised at
-inference. Readout `plain` is the paper's: no normalisation in training; `normalised` differs from it in nothing but a last hidden state that is divided by its
-norm, in training too. Looks on the way were taken every 1,000 steps.
+Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10
+symbols, hidden states normalised at inference. Readout `plain` is the paper's: no normalisation in training;
+`normalised` differs from it in nothing but a last hidden state that is divided by its norm, in training too. Looks on
+the way were taken every 1,000 steps.
 
 {_markdown([*header, f"at the end at {length}", "at 10,000"], rows)}
 
-Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {lost} ended at least {_LOST} below the best score at {length} that they had on the
-way: a loss of 0 on short words holds no angle in place."""
+Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {lost} ended at least {_LOST} below the best
+score at {length} that they had on the way: a loss of 0 on short words holds no angle in place."""
 
 
 def _table(table: Table) -> str:
