@@ -138,8 +138,8 @@ the way were taken every 1,000 steps.
 
 {_markdown([*header, f"at the end at {length}", "at 10,000"], rows)}
 
-Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {lost} ended at least {_LOST} below the best
-score at {length} that they had on the way: a loss of 0 on short words holds no angle in place."""
+Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {lost} ended at least {_LOST} below the
+best score at {length} that they had on the way: a loss of 0 on short words holds no angle in place."""
 
 
 def _table(table: Table) -> str:
