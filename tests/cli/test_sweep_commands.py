@@ -124,7 +124,7 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
         (["runs", runs, "--key", "zz"], "begins with"),
         (["store", "merge", runs, runs], "both taken from and into"),
         (["store", "merge", runs, tmp_path / "none"], "does not exist"),
-        (["store", "merge", runs, tmp_path / "bad.jsonl"], "no record"),
+        (["store", "merge", runs, tmp_path / "bad.jsonl"], "has no config"),
         (["reproduce", "table-adition", "--store", runs], 'did you mean "table-addition"'),
     ):
         done = _call(*arguments)

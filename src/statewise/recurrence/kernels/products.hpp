@@ -8,6 +8,7 @@
 namespace {
 
 constexpr int LANE_BYTES = 32;
+constexpr long LINE_BYTES = 64;
 constexpr int TILE_ROWS = 6;
 constexpr long DEPTH = 256;
 // bytes of gradients that are kept until they are multiplied
@@ -119,12 +120,18 @@ template <class T> void pack_rows(const T* const* rows, long count, long columns
     }
 }
 
+// asks for numbers that are needed soon
+template <class T> inline void fetch(const T* from, long count) {
+    for (long i = 0; i < count; i += LINE_BYTES / static_cast<long>(sizeof(T))) __builtin_prefetch(from + i);
+}
+
 // outs[r][:] = A rows[r][:] without packing: for few rows, where a matrix is read once for each
 template <class T> void multiply_direct(const T* const* rows, T* const* outs, long count, const T* A, long H) {
     using S = Simd<T>;
     long i = 0;
     for (; i + 4 <= H; i += 4) {
         const T *a0 = A + i * H, *a1 = a0 + H, *a2 = a1 + H, *a3 = a2 + H;
+        if (i + 4 < H) fetch(a3 + H, std::min(4L, H - i - 4) * H);
         for (long r = 0; r < count; ++r) {
             typename S::vec s0{}, s1{}, s2{}, s3{};
             const T* x = rows[r];
@@ -155,6 +162,7 @@ template <class T> void multiply_direct_transposed(const T* const* rows, T* cons
     long i = 0;
     for (; i + 4 <= H; i += 4) {
         const T *a0 = A + i * H, *a1 = a0 + H, *a2 = a1 + H, *a3 = a2 + H;
+        if (i + 4 < H) fetch(a3 + H, std::min(4L, H - i - 4) * H);
         for (long r = 0; r < count; ++r) {
             const T g0 = rows[r][i], g1 = rows[r][i + 1], g2 = rows[r][i + 2], g3 = rows[r][i + 3];
             T* __restrict__ out = outs[r];
