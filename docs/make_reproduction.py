@@ -48,7 +48,7 @@ def page(folder: Path) -> str:
         parts.append(f"## {paper.title(name)}\n\n`statewise reproduce {name}`")
         if paper.trained(name):
             tried = [preset for preset in PRESETS if recorded(paper, name, preset, records)]
-            parts += [_table(table_of(paper, name, preset, records)) for preset in tried] or [NOT_RUN]
+            parts += [_table(table_of(paper, name, preset, records), records) for preset in tried] or [NOT_RUN]
         for file, title in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
             parts.append(_facts(folder / f"{file}.csv", title))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -142,11 +142,14 @@ Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {l
 best score at {length} that they had on the way: a loss of 0 on short words holds no angle in place."""
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, records: list[dict[str, Any]]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
     counts = {verdict: sum(cell.verdict == verdict for _, cell in cells) for verdict in (AGREES, ABOVE, BELOW)}
     told = f"{counts[AGREES]} agree, {counts[ABOVE]} are above the paper and {counts[BELOW]} below it"
-    parts = [f"### Preset {table.preset}", f"Of the published cells that were run, {told}.", _matrix(table)]
+    keys = {key for _, cell in cells for key in cell.runs}
+    spent = sum(r["seconds"] / r.get("shared", 1) for r in records if r.get("key") in keys and "seconds" in r)
+    cost = f"The {len(keys):,} runs took {spent / 60:,.0f} minutes of one core, on a shared machine."
+    parts = [f"### Preset {table.preset}", f"Of the published cells that were run, {told}. {cost}", _matrix(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
