@@ -145,3 +145,10 @@ def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
     assert text.endswith("<!-- end -->\nafter\n")
     # written again it stays the same
     assert maker().readme(text, tmp_path) == text
+
+
+def test_the_page_and_readme_are_what_the_records_give() -> None:
+    made = maker()
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(made.RECORDS)
+    text = made.README.read_text(encoding="utf-8")
+    assert text == made.readme(text, made.RECORDS)
