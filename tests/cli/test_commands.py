@@ -115,5 +115,6 @@ def test_demo_trains_and_keeps_its_run(tmp_path):
     assert result["audit"]["status"] == "refuted"
     assert result["extracted_is_task"]
     assert result["certificate"]["status"] == "proven"
+    assert "modular_addition(5)" in Path(result["report"]).read_text()
     again = statewise("eval", result["run"], "--lengths", "10", "--words", "50", "--json")
     assert json.loads(again.stdout)["score"] == [1.0]

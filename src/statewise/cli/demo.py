@@ -17,19 +17,35 @@ _AUDIT_SECONDS = 12.0
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Keep the trained and the repaired network here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep both networks, and a page about them, here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train a network, find where it fails, read its machine out, repair it, and prove the result."""
     began = time.perf_counter()
     if out is not None:
         result, lines = _story(out)
+        result["report"] = str(_report(out))
+        lines.append(("report", result["report"]))
     else:
         with tempfile.TemporaryDirectory() as folder:
             result, lines = _story(Path(folder))
         result["run"] = result["snapped"] = None
     result["seconds"] = round(time.perf_counter() - began, 1)
     show(result, json, [*lines, ("seconds", f"{result['seconds']}")])
+
+
+def _report(folder: Path) -> Path:
+    """Writes the page of a store that holds the trained run alone."""
+    from statewise.cli.runs import read_run
+    from statewise.report.page import write_page
+    from statewise.store import Store
+    from statewise.sweep.work import small_weights
+
+    record, weights = read_run(folder / "run"), small_weights(folder / "run")
+    with Store.open(folder / "store", write=True) as store:
+        store.add([record], {} if weights is None else {record["key"]: weights})
+        write_page(store, folder / "report.html", "quick")
+    return folder / "report.html"
 
 
 def _story(folder: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:

@@ -130,10 +130,10 @@ def _alone(job: Job, story: Any, note: Callable[[Any, int], None]) -> Result:
 def _result(job: Job, story: Any, record: dict[str, Any], shared: int) -> Result:
     """Adds what a sweep knows: the key, when the run ended, and how many runs shared its seconds."""
     whole = {"key": job.key, **record, "shared": shared, "finished": round(time.time(), 1)}
-    return Result(whole, None if record["status"] == "diverged" else _small_weights(story.directory))
+    return Result(whole, None if record["status"] == "diverged" else small_weights(story.directory))
 
 
-def _small_weights(directory: Path) -> bytes | None:
+def small_weights(directory: Path) -> bytes | None:
     """Gives the trained weights of a run as its directory has them, whichever try it was that ended it."""
     from safetensors.torch import save
 
