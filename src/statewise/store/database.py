@@ -1,0 +1,137 @@
+"""The store's SQLite file: its tables, its format, its one writer's lock, and its errors in our words."""
+
+import fcntl
+import os
+import secrets
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from statewise.errors import StoreError, StoreWriteError, shorten
+from statewise.files import reason_of
+from statewise.store.records import COLUMNS
+
+FORMAT = 1
+DATABASE, LOCK = "runs.sqlite", "lock"
+# what most records have in common, so that each costs only what it says itself
+_DICTIONARY = (
+    '"versions":{"python":"3.11","torch":"2.13.0","statewise":"0.1.0"},"commit":null,"history":[{"step":500,"loss":0.0,'
+    '"scores":[1.0,0.0],"seconds":1.0,"validation":null},"probe":[10,500]}"in_distribution":{"length":10,"count":1000,'
+    '"scores":[{"length":500,"count":1000,"correct":1000,"classes":5,"majority":0.2,"accuracy":1.0,"score":1.0,'
+    '"score_majority":1.0}],"tokens_per_second":0,"parameters":0,"loss":0.0,"reason":"status":"done","config":{"task":'
+    '"modular_addition(5)","model":"full","recipe":"statewise","hidden":64,"embedding":0,"additive":"none","readout":'
+    '"normalised","steps":2000,"batch":64,"lr":0.001,"schedule":"cosine","warmup":0,"weight_decay":0.0,'
+    '"readout_decay":0.0,"clip":0.0,"average":0.0,"length_power":1.0,"shortest":2,"longest":10,"growth_share":0.0,'
+    '"late":0,"late_share":0.6,"late_until":0.9,"supervision":"final","samples":null,"validation":0,"seed":0,'
+    '"every":250,"probe":[10,500],"probe_words":256,"test_lengths":[10,500],"words":1000,"stop_score":0.0,'
+    '"patience":2,"settle":0.0}'
+)
+_SCHEMA = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, {", ".join(COLUMNS)}, record BLOB NOT NULL
+);
+CREATE INDEX by_status ON runs (status);
+CREATE TABLE weights (key BLOB PRIMARY KEY, tensors BLOB NOT NULL);
+"""
+
+
+def connect(directory: Path, write: bool) -> sqlite3.Connection:
+    """Opens the database to be read, or to be written, where it is begun if need be."""
+    file = directory / DATABASE
+    if not write and not file.is_file():
+        raise StoreError(f'"{shorten(directory)}" holds no store; expected a directory with {DATABASE}; correct it')
+    with translated(directory):
+        connection = sqlite3.connect(file if write else _read_only(directory), uri=not write, timeout=30.0)
+        try:
+            # a process that was killed while it began a store leaves a file without tables
+            begun = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+            if begun:
+                _check_format(connection, directory)
+            elif not write:
+                raise StoreError(f'"{shorten(directory)}" holds no store yet; expected recorded runs; run a sweep')
+            if write:
+                connection.execute("PRAGMA journal_mode = WAL")
+                # a run's checkpoints go once it is recorded, so a record must outlive a power cut
+                connection.execute("PRAGMA synchronous = FULL")
+            if write and not begun:
+                _begin(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    meta = [("format", str(FORMAT)), ("id", secrets.token_hex(8)), ("dictionary", _DICTIONARY.encode())]
+    with connection:
+        connection.execute("BEGIN")
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
+
+
+def _read_only(directory: Path) -> str:
+    """Gives the address under which a reader opens the database, also on a disk that it must not write to."""
+    file = (directory / DATABASE).resolve()
+    log = file.with_name(file.name + "-wal")
+    unwritten = not os.access(directory, os.W_OK) and not log.exists()
+    return f"{file.as_uri()}?mode=ro" + ("&immutable=1" if unwritten else "")
+
+
+def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
+    found = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
+    if found is None:
+        raise damaged(directory, "it does not say its format")
+    if int(found[0]) > FORMAT:
+        raise StoreError(
+            f'"{shorten(directory)}" has format {int(found[0])}, this version reads up to {FORMAT}; update statewise'
+        )
+
+
+def take_lock(directory: Path) -> int:
+    """Takes the writer's lock, which the system gives back when the process ends, however it ends."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(
+            f'cannot write in "{shorten(directory)}": {reason_of(error)}; choose another place for the store'
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(lock, 200).decode(errors="replace").strip() or "another process"
+        os.close(lock)
+        raise StoreError(
+            f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
+        ) from None
+    # who holds it is for people to read, and may not fit on a full disk
+    with suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+    return lock
+
+
+@contextmanager
+def translated(directory: Path) -> Iterator[None]:
+    """Says what SQLite complains of as one sentence about the store."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "full" in str(error) or "disk I/O" in str(error):
+            raise StoreWriteError(
+                f'cannot write to "{shorten(directory)}": {error}; what it holds stays; make room, and start again'
+            ) from None
+        if "no such table" in str(error):
+            raise damaged(directory, str(error)) from None
+        raise StoreError(f'cannot use "{shorten(directory)}": {error}; check its files and rights') from None
+    except sqlite3.DatabaseError as error:
+        raise damaged(directory, str(error)) from None
+
+
+def damaged(directory: Path, reason: str) -> StoreError:
+    """Builds the error for a database that cannot be trusted."""
+    return StoreError(f'"{shorten(directory / DATABASE)}" is damaged ({shorten(reason)}); put a copy in its place')

@@ -1,0 +1,214 @@
+"""An open store."""
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from statewise.errors import StoreError, shorten
+from statewise.store.database import connect, damaged, take_lock, translated
+from statewise.store.records import COLUMNS, check_record, columns_of
+
+# weights of models up to this size are kept beside their records
+LARGEST_WEIGHTS = 256 * 1024
+
+
+class Store:
+    """An open store; use it in a `with` statement.
+
+    Args:
+        directory: where it is.
+        connection: to its database.
+        lock: the lock file of a writer, held open; None for a reader.
+    """
+
+    def __init__(self, directory: Path, connection: sqlite3.Connection, lock: int | None) -> None:
+        self.directory, self._connection, self._lock = directory, connection, lock
+        with self._translated():
+            found = connection.execute("SELECT value FROM meta WHERE name = 'dictionary'").fetchone()
+        self._dictionary = bytes(found[0])
+
+    @property
+    def name(self) -> str:
+        """A name that no other store has, a copy of this one apart."""
+        with self._translated():
+            return str(self._connection.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0])
+
+    @classmethod
+    def open(cls, directory: Path, write: bool = False) -> "Store":
+        """Opens a store to read it, or to write to it; a writer begins one where there is none."""
+        lock = take_lock(directory) if write else None
+        try:
+            return cls(directory, connect(directory, write), lock)
+        except BaseException:
+            if lock is not None:
+                os.close(lock)
+            raise
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store, and lets others write."""
+        self._connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def keys(self, failed: bool = True) -> set[str]:
+        """Gives the keys of all recorded runs, with or without those that failed."""
+        asked = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
+        with self._translated():
+            return {bytes(key).hex() for (key,) in self._connection.execute(asked)}
+
+    def counts(self) -> dict[str, int]:
+        """Gives how many runs there are of each status."""
+        with self._translated():
+            return dict(self._connection.execute("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status"))
+
+    def statuses(self) -> Iterator[tuple[str, str]]:
+        """Gives the key and the status of each run."""
+        with self._translated():
+            for key, status in self._connection.execute("SELECT key, status FROM runs"):
+                yield bytes(key).hex(), status
+
+    def begins_with(self, prefix: str) -> list[str]:
+        """Gives the keys that begin with some hexadecimal digits."""
+        with self._translated():
+            found = self._connection.execute("SELECT key FROM runs WHERE hex(key) LIKE ? || '%'", [prefix.upper()])
+            return [bytes(key).hex() for (key,) in found]
+
+    def rows(self, limit: int | None = None, **equal: Any) -> list[dict[str, Any]]:
+        """Gives the columns of runs, in the order in which they ended, without their records."""
+        where, values = _condition(equal)
+        asked = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id LIMIT ?"
+        with self._translated():
+            found = self._connection.execute(asked, [*values, -1 if limit is None else limit])
+            return [dict(zip(("key", *COLUMNS), (row[0].hex(), *row[1:]), strict=True)) for row in found]
+
+    def records(self, **equal: Any) -> Iterator[dict[str, Any]]:
+        """Gives whole records, in the order in which they ended, of runs whose columns have the values given."""
+        where, values = _condition(equal)
+        with self._translated():
+            for key, record in self._connection.execute(f"SELECT key, record FROM runs{where} ORDER BY id", values):
+                yield {"key": key.hex(), **self._unpacked(record)}
+
+    def record(self, key: str) -> dict[str, Any] | None:
+        """Gives the record of one run."""
+        with self._translated():
+            asked = "SELECT record FROM runs WHERE key = ?"
+            found = self._connection.execute(asked, [bytes.fromhex(key)]).fetchone()
+        return None if found is None else {"key": key, **self._unpacked(found[0])}
+
+    def add(self, records: Iterable[dict[str, Any]], weights: dict[str, bytes] | None = None) -> int:
+        """Records runs, all or none of them, and gives how many were new.
+
+        A run that stands there already is left as it is, unless it had failed and has not now.
+
+        Args:
+            records: each with its key.
+            weights: by key, the safetensors of models that are small enough to be kept.
+        """
+        self._check_writing()
+        rows = [self._row(record) for record in records]
+        marks = ", ".join("?" for _ in range(len(COLUMNS) + 2))
+        replaced = ", ".join(f"{column} = excluded.{column}" for column in (*COLUMNS, "record"))
+        insert = (
+            f"INSERT INTO runs (key, {', '.join(COLUMNS)}, record) VALUES ({marks}) ON CONFLICT (key) "
+            f"DO UPDATE SET {replaced} WHERE runs.status = 'failed' AND excluded.status != 'failed'"
+        )
+        small = [(bytes.fromhex(k), t) for k, t in (weights or {}).items() if len(t) <= LARGEST_WEIGHTS]
+        with self._translated(), self._connection:
+            before = self._connection.total_changes
+            self._connection.executemany(insert, rows)
+            added = self._connection.total_changes - before
+            self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", small)
+        return added
+
+    def merge(self, other: "Store", at_once: int = 1000) -> int:
+        """Takes over every run of another store that this one has not; gives how many."""
+        added, batch = 0, []
+        for record in other.records():
+            batch.append(record)
+            if len(batch) == at_once:
+                added += self.add(batch)
+                batch = []
+        added += self.add(batch)
+        with self._translated(), self._connection:
+            for row in other._all_weights():
+                self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", row)
+        return added
+
+    def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:
+        with self._translated():
+            found = self._connection.execute("SELECT key, tensors FROM weights")
+            row = found.fetchone()
+        while row is not None:
+            yield row
+            with self._translated():
+                row = found.fetchone()
+
+    def weights_file(self, key: str) -> bytes | None:
+        """Gives the safetensors of a run's trained weights, where they were small enough to be kept."""
+        with self._translated():
+            asked = "SELECT tensors FROM weights WHERE key = ?"
+            found = self._connection.execute(asked, [bytes.fromhex(key)]).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def weights(self, key: str) -> dict[str, Any] | None:
+        """Gives a run's trained weights as arrays by name, where they are kept."""
+        from safetensors.numpy import load
+
+        held = self.weights_file(key)
+        return None if held is None else load(held)
+
+    def costs(self) -> list[tuple[str, str, int, float]]:
+        """Gives what steps have cost: model, recipe, hidden size, and mean seconds per step."""
+        asked = (
+            "SELECT model, recipe, hidden, sum(cost) / sum(steps) FROM runs "
+            "WHERE steps > 0 AND cost > 0 AND status != 'failed' GROUP BY model, recipe, hidden"
+        )
+        with self._translated():
+            return list(self._connection.execute(asked))
+
+    def _row(self, record: dict[str, Any]) -> list[Any]:
+        check_record(record)
+        whole = {name: value for name, value in record.items() if name != "key"}
+        return [bytes.fromhex(record["key"]), *columns_of(record), self._packed(whole)]
+
+    def _packed(self, record: dict[str, Any]) -> bytes:
+        made = zlib.compressobj(level=6, zdict=self._dictionary)
+        return made.compress(json.dumps(record, separators=(",", ":")).encode()) + made.flush()
+
+    def _unpacked(self, record: bytes) -> dict[str, Any]:
+        try:
+            return json.loads(zlib.decompressobj(zdict=self._dictionary).decompress(record))
+        except (zlib.error, ValueError):
+            raise damaged(self.directory, "a record cannot be read") from None
+
+    def _check_writing(self) -> None:
+        if self._lock is None:
+            raise StoreError(f'"{shorten(self.directory)}" is open to be read only; open it to write')
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        with translated(self.directory):
+            yield
+
+
+def _condition(equal: dict[str, Any]) -> tuple[str, list[Any]]:
+    for column in equal:
+        if column not in COLUMNS:
+            raise StoreError(f'a run has no column "{shorten(column)}"; use one of {", ".join(COLUMNS)}')
+    parts = [f"{column} = ?" for column in equal]
+    return (f" WHERE {' AND '.join(parts)}" if parts else "", list(equal.values()))
