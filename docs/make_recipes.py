@@ -1,4 +1,4 @@
-"""Writes the table of docs/recipes.md from results/recipes.jsonl: a row per cell, with the scores of all its seeds."""
+"""Writes the tables of docs/recipes.md from results/recipes.jsonl and results/baselines.jsonl."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
+BASELINES = ROOT / "results" / "baselines.jsonl"
 COLUMNS = ["task", "model", "steps", "seeds", "at 500: all of 1.00?", "scores at 500", "scores at 10,000"]
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
 
@@ -37,11 +38,27 @@ def _order(cell: tuple[str, str, int]) -> tuple[str, str, list[int], int]:
     return cell[1].split(",")[0], re.sub(r"\d+", "", cell[0]) + kind, numbers, cell[2]
 
 
+def baselines() -> str:
+    """Gives a row for each run of a baseline that was trained as long as it needs."""
+    lines = ["| task | model | steps | rate | training lengths | at 10 | at 500 |", "|" + " --- |" * 7]
+    for line in BASELINES.read_text().splitlines():
+        record = json.loads(line)
+        config, scores = record["config"], {score["length"]: score["score"] for score in record["scores"]}
+        numbers = [record["in_distribution"]["score"], scores[10], scores[500]]
+        shown = " | ".join(f"{number:.3f}" for number in numbers)
+        model = f"{config['model']}, H = {config['hidden']}"
+        lines.append(f"| {config['task']} | {model} | {record['steps']:,} | {config['lr']:g} | {shown} |")
+    return "\n".join(lines)
+
+
 def page(text: str) -> str:
-    """Puts the table into the page, in place of the one before."""
+    """Puts the tables into the page, in place of those before."""
     before, _, rest = text.partition("## What was seen\n")
     after = rest[rest.index("\nEvery number is of a record") :]
-    return f"{before}## What was seen\n\n{table()}\n{after}"
+    text = f"{before}## What was seen\n\n{table()}\n{after}"
+    before, _, rest = text.partition("## Baselines, given time\n")
+    after = rest[rest.index("\nBoth are asked") :]
+    return f"{before}## Baselines, given time\n\n{baselines()}\n{after}"
 
 
 if __name__ == "__main__":
