@@ -74,7 +74,7 @@ def _opening(paper: Paper) -> str:
 The authors released no code. This page is written by `docs/make_reproduction.py` from the records in
 `results/reproduction`.
 
-A cell reads *ours / the paper's / the ceiling*: our score at length {data["length"]} (0 is chance, 1 is perfect;
+A cell reads *ours/the paper's/the ceiling*: our score at length {data["length"]} (0 is chance, 1 is perfect;
 for each rate the median over seeds, then the best rate), the published score, and the highest score that the algebra of
 the machine allows this level on long words. A dash is what is not known. `=` agrees within {data["tolerance"]}, `↑` is
 above the paper, `↓` below it. Recipe `stated` is the paper's training as far as it is known, `statewise` is ours,
@@ -199,8 +199,9 @@ def _has(row: Row) -> bool:
 
 
 def _shown(cell: Cell) -> str:
-    numbers = " / ".join(_number(value) for value in (cell.best, cell.published, cell.ceiling))
-    return f"{numbers} {MARKS.get(cell.verdict, '')}".strip()
+    numbers = "/".join(_number(value) for value in (cell.best, cell.published, cell.ceiling))
+    # the space does not break
+    return f"{numbers}\u00a0{MARKS.get(cell.verdict, '')}".strip()
 
 
 def _where(table: Table, row: Row, cell: Cell) -> str:
@@ -212,11 +213,12 @@ def _sentence(note: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+    # no minus before a zero
+    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _numbers(values: Iterable[float]) -> str:
-    return " ".join(f"{value:.2f}" for value in values)
+    return " ".join(map(_number, values))
 
 
 def _rounded(value: str) -> str:
