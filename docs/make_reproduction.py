@@ -154,7 +154,7 @@ def _table(table: Table, records: list[dict[str, Any]]) -> str:
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
     if noted:
-        parts += ["Where they disagree, and why, as far as the records say:", "\n".join(noted)]
+        parts += ["Where they disagree, and the likely reason, as far as the records say:", "\n".join(noted)]
     parts += ["All seeds:", _seeds(table, cells)]
     return "\n\n".join(parts)
 

@@ -1,12 +1,12 @@
 """`sweep`, `runs` and `store merge` from the command line: what they print, and how they refuse."""
 
 import csv
-import importlib.util
 import json
 import subprocess
 import sys
 
 import pytest
+from pyarrow import parquet
 
 from statewise.store import Store, key_of
 
@@ -69,7 +69,6 @@ def test_runs_are_listed_filtered_and_written(swept, tmp_path):
     with (tmp_path / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["1"] * 4
-    parquet = pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is not installed")
     assert parquet.read_table(tmp_path / "runs.parquet").column("key").to_pylist() == [row["key"] for row in rows]
     one = json.loads(_call("runs", folder / "runs", "--key", rows[0]["key"][:10]).stdout)
     assert key_of(one["config"]) == rows[0]["key"]
@@ -143,9 +142,6 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path):
 
 
 def test_ray_is_started_on_the_spot(tmp_path):
-    # Ray must not be imported here: it reads the environment once, and other tests set it
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("the package ray is not installed")
     (tmp_path / "grid.toml").write_text(GRID)
     done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--engine", "ray", "--json")
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,14 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 ROWS = "#list tr.run"
 
 
+def browser():
+    """Gives the path of Chromium; pip cannot install it, so elsewhere than where it is these tests are left out."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("the browser is absent; install the package chromium to test the page in it")
+    return found
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """The page of a store with part of every grid, and with names that nobody should give."""
@@ -41,9 +49,7 @@ def file(tmp_path_factory):
 @pytest.fixture
 def opened(file, tmp_path):
     """Opens the page; at the end nothing must have gone wrong, and nothing been fetched."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("the browser is absent; install the package chromium to test the page in it")
+    chromium = browser()
     from playwright.sync_api import sync_playwright
 
     wrong, asked = [], []
@@ -190,9 +196,7 @@ def test_the_button_changes_light_and_dark(opened, scheme):
 
 
 def test_without_scripts_the_tables_stand_and_the_list_says_why_not(file, tmp_path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("the browser is absent; install the package chromium to test the page in it")
+    chromium = browser()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

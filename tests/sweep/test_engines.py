@@ -36,7 +36,6 @@ def cluster():
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_AUTH_MODE", "token")
     patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    pytest.importorskip("ray", reason="the package ray is not installed")
     ray = Path(sys.executable).with_name("ray")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

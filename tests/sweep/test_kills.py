@@ -21,6 +21,7 @@ from statewise.sweep.schedule import clean, work_folder
 
 from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs
 
+_SMALL = "hidden = 4\nsteps = 400\nevery = 40\nlate = 0\nwords = 50\nprobe_words = 20\ntest_lengths = [10, 20]\n"
 GRID = """
 name = "killed"
 [[grid]]
@@ -30,27 +31,13 @@ seed = { count = 180 }
 [[grid]]
 task = "parity"
 model = ["full", "diagonal", "rnn"]
-hidden = 4
-steps = 400
-every = 40
-late = 0
-words = 50
-probe_words = 20
-test_lengths = [10, 20]
-lr = [1e-3, 1e-2]
+{small}lr = [1e-3, 1e-2]
 seed = { count = 3 }
 [[grid]]
 task = "modular_addition(3)"
 model = "cp(4)"
-hidden = 4
-steps = 400
-every = 40
-late = 0
-words = 50
-probe_words = 20
-test_lengths = [10, 20]
-seed = { count = 2 }
-"""
+{small}seed = { count = 2 }
+""".replace("{small}", _SMALL)
 
 
 def _start(file, store):

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statewise.cli.show import show
+from statewise.cli.sweep import (
+    DryRun,
+    EngineName,
+    Memory,
+    RayAddress,
+    RetryFailed,
+    TimeLimit,
+    Workers,
+    run_grid,
+    summary_lines,
+)
 from statewise.errors import RunError
+from statewise.sweep.engine import Limits
 
 if TYPE_CHECKING:
     from statewise.papers import Paper, Table
@@ -20,13 +32,13 @@ def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Such as table-addition or figure2.")],
     preset: Annotated[str, typer.Option(help="quick, or paper for the published budget.")] = "quick",
     store: Annotated[Path | None, typer.Option(help="The store; what it has is not run again.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="Packs of runs at once.")] = 2,
-    ray_address: Annotated[str | None, typer.Option(help="A running Ray cluster; none starts one here.")] = None,
-    memory: Annotated[float, typer.Option(min=0, help="Gigabytes that a pack may use; 0 for no bound.")] = 0.0,
-    time_limit: Annotated[float, typer.Option(min=0, help="Seconds that a pack may take; 0 for no bound.")] = 0.0,
-    retry_failed: Annotated[bool, typer.Option(help="Try runs again that have failed.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")] = False,
+    engine: EngineName = "local",
+    workers: Workers = 2,
+    ray_address: RayAddress = None,
+    memory: Memory = 0.0,
+    time_limit: TimeLimit = 0.0,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write figures and their numbers into this directory.")] = None,
 ) -> None:
@@ -40,9 +52,6 @@ def reproduce(
         raise RunError(f"{name} takes {len(configs):,} runs and needs a store for them; give --store DIR")
     ran: dict[str, Any] = {}
     if configs and store is not None:
-        from statewise.cli.sweep import run_grid, summary_lines
-        from statewise.sweep.engine import Limits
-
         limits = Limits(time_limit, memory)
         ran = run_grid(store, configs, engine, workers, ray_address, dry_run, limits, retry_failed)
         if dry_run:

@@ -22,6 +22,14 @@ from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.schedule import clean, not_done, work_folder
 
 ENGINES = ("local", "ray")
+# what every command takes that runs a grid
+EngineName = Annotated[str, typer.Option(help="local, or ray.")]
+Workers = Annotated[int, typer.Option(min=1, help="Packs of runs at once.")]
+RayAddress = Annotated[str | None, typer.Option(help="A running Ray cluster; none starts one here.")]
+Memory = Annotated[float, typer.Option(min=0, help="Gigabytes that a pack may use; 0 for no bound.")]
+TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds that a pack may take; 0 for no bound.")]
+RetryFailed = Annotated[bool, typer.Option(help="Try runs again that have failed.")]
+DryRun = Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")]
 # how often progress is shown, in seconds
 _EVERY = 0.5
 
@@ -29,13 +37,13 @@ _EVERY = 0.5
 def sweep_command(
     file: Annotated[Path, typer.Argument(help="A TOML file with the grid.")],
     store: Annotated[Path, typer.Option(help="The store's directory; what it has is not run again.")],
-    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="Packs of runs at once.")] = 2,
-    ray_address: Annotated[str | None, typer.Option(help="A running Ray cluster; none starts one here.")] = None,
-    memory: Annotated[float, typer.Option(min=0, help="Gigabytes that a pack may use; 0 for no bound.")] = 0.0,
-    time_limit: Annotated[float, typer.Option(min=0, help="Seconds that a pack may take; 0 for no bound.")] = 0.0,
-    retry_failed: Annotated[bool, typer.Option(help="Try runs again that have failed.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")] = False,
+    engine: EngineName = "local",
+    workers: Workers = 2,
+    ray_address: RayAddress = None,
+    memory: Memory = 0.0,
+    time_limit: TimeLimit = 0.0,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a grid; started again, it goes on where it stopped."""
