@@ -89,7 +89,7 @@ def _why_below(evidence: Evidence) -> list[str]:
         reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
         if evidence.recipe == "stated" and evidence.config["readout"] == "plain":
             reasons.append(
-                "nothing is normalised in training, where logits can grow until the loss vanishes, before angles are right"
+                "nothing is normalised in training: logits can grow until the loss vanishes, before angles are right"
             )
     elif inside is not None and inside < _UNLEARNED:
         reasons.append(f"training lengths were not learned either ({inside:.2f})")
