@@ -137,8 +137,16 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path):
     done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["failed"] == 1
-    reason = json.loads(_call("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
-    assert reason["status"] == "failed"
+    row = json.loads(_call("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
+    assert row["status"] == "failed"
+    assert "at least 2" in row["reason"]
+    assert row["reason"] in _call("runs", tmp_path / "runs", "--status", "failed").stdout
+
+
+def test_what_is_computed_has_nothing_to_dry_run():
+    done = _call("reproduce", "parity", "--dry-run")
+    assert done.returncode == 0
+    assert "nothing to train" in done.stdout
 
 
 def test_ray_is_started_on_the_spot(tmp_path):

@@ -59,6 +59,8 @@ def reproduce(
             return
         result["runs"] = ran
         made, lines = _of_records(paper, name, preset, store, out)
+    elif dry_run:
+        made, lines = {"rows": []}, [("", "computed from the definitions: there is nothing to train")]
     else:
         made, lines = _of_facts(paper, name, preset, out)
     show({**result, **made}, json, [("", f"{result['title']}, preset {preset}"), *lines])

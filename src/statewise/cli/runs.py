@@ -45,7 +45,7 @@ def runs(
         if out is not None and write is not None:
             # filters hold for the file; only what is shown is limited
             write(opened, equal)
-        rows = opened.rows(limit or None, **equal)
+        rows = [_explained(opened, row) for row in opened.rows(limit or None, **equal)]
     result: dict[str, Any] = {"store": str(store), "counts": counts, "runs": rows}
     result |= {"out": str(out)} if out is not None else {}
     if json:
@@ -124,6 +124,11 @@ def _show_one(store: Store, key: str) -> None:
     print(json_module.dumps(store.record(found[0]), ensure_ascii=False))
 
 
+def _explained(store: Store, row: dict[str, Any]) -> dict[str, Any]:
+    """Gives a row with the reason of a run that failed."""
+    return {**row, "reason": store.record(row["key"]).get("reason", "")} if row["status"] == "failed" else row
+
+
 def _written(row: dict[str, Any]) -> str:
     numbers = "  ".join(
         f"{row[name]:6.3f}" if row[name] is not None else "     -" for name in ("score_id", "score_ood")
@@ -131,7 +136,8 @@ def _written(row: dict[str, Any]) -> str:
     when = "" if row["finished"] is None else time.strftime("  %Y-%m-%d %H:%M", time.localtime(row["finished"]))
     lr = "-" if row["lr"] is None else f"{row['lr']:g}"
     what = f"{shorten(row['task'], 44)}  {shorten(row['model'], 24)}  {row['recipe']}  lr {lr}  seed {row['seed']}"
-    return f"{row['status']:8}  {numbers}{when}  {what}"
+    why = f"  ({shorten(row['reason'], 120)})" if "reason" in row else ""
+    return f"{row['status']:8}  {numbers}{when}  {what}{why}"
 
 
 def _writer(out: Path) -> Callable[[Store, dict[str, Any]], None]:
