@@ -1,14 +1,6 @@
-"""Runs from the command line and inside: resume, interruption, damage, divergence."""
+"""Runs from inside: resume, interruption, damage, divergence."""
 
-import json
 import math
-import os
-import pty
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +8,7 @@ import torch
 
 from statewise.assemble import build_plan, build_training
 from statewise.checkpoint import read_checkpoint, write_checkpoint
+from statewise.cli.saved import load_run
 from statewise.config import RECIPES, resolve
 from statewise.errors import RunError, StatewiseError
 from statewise.evaluate import evaluate
@@ -35,11 +28,6 @@ def options(**changes):
 
 def quiet(look, steps):
     pass
-
-
-def statewise(*arguments, **extra):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, **extra)
 
 
 MODELS = ["full", "cp(4)", "block(2)", "rotation", "diagonal", "positive", "rnn", "lstm", "gru", "mamba", "transformer"]
@@ -246,25 +234,6 @@ def test_validation_words_are_reported_and_can_end_a_run(tmp_path):
     assert record["validation"]["accuracy"] == pytest.approx(right / 60)
 
 
-def test_scalars_for_tensorboard_hold_every_look(tmp_path):
-    given = ["--task", "parity", "--model", "full", "--hidden", "8", "--steps", "500", "--samples", "100"]
-    given += ["--late", "0", "--validation", "20", "--tensorboard"]
-    done = statewise("train", *given, "--out", tmp_path / "run", "--json")
-    assert done.returncode == 0, done.stderr
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(tmp_path / "run" / "events")).Reload()
-    history = json.loads((tmp_path / "run" / "record.json").read_text())["history"]
-    assert set(events.Tags()["scalars"]) == {"loss/train", "loss/validation", "score/length 10", "score/length 500"}
-    for tag, values in {
-        "loss/train": [look["loss"] for look in history],
-        "score/length 500": [look["scores"][1] for look in history],
-    }.items():
-        assert [(e.step, e.value) for e in events.Scalars(tag)] == [
-            (look["step"], pytest.approx(value)) for look, value in zip(history, values, strict=True)
-        ]
-
-
 def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
     stated = resolve(None, {"task": "parity", "model": "full", "recipe": "stated"})
     assert (stated.hidden, stated.embedding, stated.steps, stated.batch, stated.readout) == (
@@ -286,130 +255,15 @@ def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
     assert set(RECIPES) == {"stated", "statewise"}
 
 
-def test_train_and_eval_from_the_command_line(tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text('task = "parity"\nmodel = "diagonal"\nsteps = 60\nevery = 20\nhidden = 8\nwords = 50\n')
-    done = statewise("train", "--config", file, "--seed", "1", "--out", tmp_path / "run", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert {"run", "score_id", "score_ood", "steps", "seconds"} <= result.keys()
-    assert done.stderr == ""
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["seed"] == 1
-    plot = tmp_path / "scores.png"
-    done = statewise("eval", tmp_path / "run", "--lengths", "10,500", "--words", "50", "--plot", plot, "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["lengths"] == [10, 500]
-    assert len(result["accuracy"]) == len(result["score"]) == 2
-    assert plot.read_bytes().startswith(b"\x89PNG")
-
-
-BAD_CALLS = [
-    (["--model", "full"], "no task"),
-    (["--task", "parity"], "no model"),
-    (["--task", "party", "--model", "full"], 'did you mean "parity"'),
-    (["--task", "parity", "--model", "ful"], 'did you mean "full"'),
-    (["--task", "modular_addition(1)", "--model", "full"], "at least 2"),
-    (["--task", "parity", "--model", "full", "--hidden", "0"], "hidden"),
-    (["--task", "parity", "--model", "rotation", "--hidden", "7"], "even hidden size"),
-    (["--task", "parity", "--model", "full", "--longest", "1"], "swap them"),
-    (["--task", "parity", "--model", "full", "--lr", "nan"], "lr is nan"),
-    (["--task", "parity", "--model", "full", "--threads", "0"], "threads"),
-    (["--task", "parity", "--model", "full", "--seed", "99999999999999999999"], "seed"),
-    (["--task", "parity", "--model", "full", "--samples", "9", "--late", "20"], "one distribution"),
-    (["--config", "looks.toml"], "config key every"),
-    (["--task", "parity", "--model", "full", "--steps", "x"], "steps"),
-    (["--task", "parity", "--model", "full", "--recipe", "statd"], 'did you mean "stated"'),
-    (["--task", "parity", "--model", "full", "--readout", "soft"], "readout"),
-    (["--task", "parity", "--model", "lstm", "--embedding", "3"], "embeds tokens in its hidden size"),
-    (["--task", "parity", "--model", "full", "--validation", "3"], "give samples too"),
-    (["--task", "parity", "--model", "full", "--supervision", "chains"], "supervision"),
-    (["--config", "none.toml"], "no such file"),
-    (["--config", "listed.toml"], "recipe"),
-    (["--config", "steep.toml"], "length_power"),
-    (["--task", "parity", "--model", "full", "--weight-decay", "nan"], "weight_decay"),
-    (["--task", "parity", "--model", "transformer", "--late", "5000"], "at most 1024"),
-    (["--task", "parity", "--model", "full", "--hidden", "1000000"], "hidden"),
-    (["--task", "parity", "--model", "full", "--steps", "1" + "0" * 400], "steps"),
-    (["--config", "bad.toml"], "not TOML"),
-    (["--config", "unknown.toml"], 'did you mean "hidden"'),
-    (["--config", "wrong.toml"], "config key hidden"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
-def test_bad_runs_get_one_line_and_code_2(tmp_path, arguments, message):
-    (tmp_path / "bad.toml").write_text("= 3")
-    (tmp_path / "looks.toml").write_text('task = "parity"\nmodel = "full"\nevery = 0')
-    (tmp_path / "unknown.toml").write_text('task = "parity"\nmodel = "full"\nhiden = 3')
-    (tmp_path / "wrong.toml").write_text('task = "parity"\nmodel = "full"\nhidden = "many"')
-    (tmp_path / "listed.toml").write_text('task = "parity"\nmodel = "full"\nrecipe = ["stated"]')
-    (tmp_path / "steep.toml").write_text('task = "parity"\nmodel = "block(2)"\nlength_power = 1e6')
-    done = statewise("train", "--out", "run", *arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert message in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
-    for arguments, message in [
-        ([tmp_path], "not the directory of a run"),
-        ([tmp_path, "--lengths", "a"], "whole numbers"),
-        ([tmp_path, "--lengths", "0"], "at least 1"),
-        ([tmp_path, "--words", "0"], "words is 0"),
-        ([tmp_path, "--plot", "x.txt"], ".png or .svg"),
-    ]:
-        done = statewise("eval", *arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
-
-
 def test_a_file_in_the_way_and_a_damaged_record_are_one_line(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    done = statewise("train", "--task", "parity", "--model", "full", "--out", tmp_path / "file")
-    assert done.returncode == 2
-    assert "is a file" in done.stderr
     given = options()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunError, match="is a file"):
+        run(build_training(given), PLAN, given, tmp_path / "file", quiet)
     run(build_training(given), PLAN, given, tmp_path / "run", quiet)
     (tmp_path / "run" / "record.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):
         run(build_training(given), PLAN, given, tmp_path / "run", quiet)
-
-
-def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
-    command += ["--model", "full", "--hidden", "8", "--steps", "100000", "--out", str(tmp_path / "run")]
-    # a shell without job control starts what is in the background with Ctrl-C turned off
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **heard)
-    manifest = Path(tmp_path / "run" / "manifest.json")
-    for _ in range(600):
-        if manifest.exists():
-            break
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    step = read_checkpoint(tmp_path / "run")[1]["step"]
-    # taken up again, and killed without warning: what was saved stays whole
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    for _ in range(600):
-        if read_checkpoint(tmp_path / "run")[1]["step"] > step:
-            break
-        time.sleep(0.1)
-    process.kill()
-    process.communicate()
-    assert read_checkpoint(tmp_path / "run")[1]["step"] > step
-
-
-def test_progress_shows_on_a_terminal(tmp_path):
-    master, slave = pty.openpty()
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
-    command += ["--model", "full", "--hidden", "8", "--steps", "250", "--late", "0", "--out", str(tmp_path / "run")]
-    subprocess.run(command, stderr=slave, stdout=subprocess.PIPE, timeout=120, check=True)
-    shown = os.read(master, 10_000).decode()
-    assert re.search(r"step 250/250  loss .* scores .* steps/s  0 s left", shown)
 
 
 def test_a_machine_file_that_changes_is_noticed(tmp_path):
@@ -420,8 +274,8 @@ def test_a_machine_file_that_changes_is_noticed(tmp_path):
     write_machine(machine("cyclic(3)"), file)
     with pytest.raises(RunError, match="another machine"):
         run(build_training(given), PLAN, given, tmp_path / "run", quiet)
-    done = statewise("eval", tmp_path / "run", "--lengths", "5", "--words", "20", "--json")
-    assert done.returncode == 0, done.stderr
+    # the run keeps a copy of its own
+    assert load_run(tmp_path / "run").machine == machine("parity")
 
 
 def test_lengths_that_a_model_cannot_read_are_refused_before_training(tmp_path):
