@@ -15,15 +15,18 @@ from typing import Any
 from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
 from statewise.papers.paper import PRESETS
 from statewise.papers.table import recorded
-from statewise.papers.verdicts import ABOVE, AGREES, BELOW
+from statewise.papers.verdicts import ABOVE, AGREES, BELOW, NOT_LEARNED
 
 ROOT = Path(__file__).parents[1]
 PAGE, README, RECORDS = ROOT / "docs" / "reproduction.md", ROOT / "README.md", ROOT / "results" / "reproduction"
 BEGIN, END = "<!-- table-addition -->", "<!-- end -->"
-MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓"}
+MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
 NOT_RUN = "Not run."
 # a loss that has gone to 0, and a score that has been lost again
 _SETTLED, _LOST = 0.01, 0.1
+_PERFECT = 0.995
+# tables with more rows than this are folded
+_SHORT = 24
 # computed parts, by the name of their file
 FACTS = {
     "figure3": [("figure3-right", "Right: parity by frozen random diagonals, at growing lengths")],
@@ -43,7 +46,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 def page(folder: Path) -> str:
     """Gives the whole page."""
     paper, records = read_paper(), read_records(folder)
-    parts = [_opening(paper), _protocol(paper), _to_the_letter(paper, records)]
+    parts = [_opening(paper), _overview(paper, records), _protocol(paper), _to_the_letter(paper, records)]
     for name in paper.names():
         parts.append(f"## {paper.title(name)}\n\n`statewise reproduce {name}`")
         if paper.trained(name):
@@ -76,9 +79,39 @@ The authors released no code. This page is written by `docs/make_reproduction.py
 
 A cell reads *ours/the paper's/the ceiling*: our score at length {data["length"]} (0 is chance, 1 is perfect;
 for each rate the median over seeds, then the best rate), the published score, and the highest score that the algebra of
-the machine allows this level on long words. A dash is what is not known. `=` agrees within {data["tolerance"]}, `↑` is
-above the paper, `↓` below it. Recipe `stated` is the paper's training as far as it is known, `statewise` is ours,
-`baseline` is a model that is not bilinear."""
+the machine allows this level on long words; where each seed has a machine of its own, the median over machines. Where
+no rate is above chance, the one that learned most on training lengths speaks. A dash is what is not known. `=` agrees
+within {data["tolerance"]}, `↑` is above the paper, `↓` below it; `~` has the paper's number, but was not learned on
+training lengths in our budget, so that it says little. Recipe `stated` is the paper's training as far as it is known,
+`statewise` is ours, `baseline` is a model that is not bilinear."""
+
+
+def _overview(paper: Paper, records: list[dict[str, Any]]) -> str:
+    """Says what was run, and how the published cells of each came out."""
+    rows = []
+    for name in filter(paper.trained, paper.names()):
+        for preset in PRESETS:
+            there, all_runs = recorded(paper, name, preset, records), len(paper.runs(name, preset))
+            if there or preset == "quick":
+                table = table_of(paper, name, preset, records)
+                counts = [str(_count(table, verdict)) for verdict in MARKS]
+                rows.append([f"`{name}`", preset, f"{there:,} of {all_runs:,}", *counts])
+    header = ["name", "preset", "runs", *(f"{verdict} `{mark}`" for verdict, mark in MARKS.items())]
+    return f"""## What was run
+
+Preset `quick` is made for an hour on two cores, with small networks and few steps; preset `paper` is the published
+budget. Cells are counted where a number was published.
+
+{_markdown(header, rows)}"""
+
+
+def _count(table: Table, verdict: str) -> int:
+    return sum(cell.verdict == verdict for row in table.rows for cell in row.cells)
+
+
+def _folded(title: str, text: str) -> str:
+    """Gives a part that opens when its title is chosen."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def _protocol(paper: Paper) -> str:
@@ -139,23 +172,46 @@ the way were taken every 1,000 steps.
 {_markdown([*header, f"at the end at {length}", "at 10,000"], rows)}
 
 Of these {len(whole)} runs, {settled} ended with a loss below {_SETTLED}, and {lost} ended at least {_LOST} below the
-best score at {length} that they had on the way: a loss of 0 on short words holds no angle in place."""
+best score at {length} that they had on the way: a loss of 0 on short words holds no angle in place.
+
+{_normalisation(whole, length)}""".rstrip()
+
+
+def _normalisation(whole: list[dict[str, Any]], length: int) -> str:
+    """Compares runs that differ in the readout alone."""
+    by_rest: dict[str, dict[str, dict[str, Any]]] = {}
+    for record in whole:
+        rest = {name: value for name, value in record["config"].items() if name != "readout"}
+        by_rest.setdefault(json.dumps(rest, sort_keys=True), {})[record["config"]["readout"]] = record
+    pairs = [both for both in by_rest.values() if {"plain", "normalised"} <= both.keys()]
+    if not pairs:
+        return ""
+    ends = [[_end(both[readout], length) for readout in ("plain", "normalised")] for both in pairs]
+    higher = sum(normalised > plain + _LOST for plain, normalised in ends)
+    lower = sum(normalised < plain - _LOST for plain, normalised in ends)
+    perfect = [sum(end >= _PERFECT for end in readout) for readout in zip(*ends, strict=True)]
+    return f"""What normalisation in training does: {len(pairs)} pairs of these runs differ in the readout alone.
+At {length} the normalised one ends higher by more than {_LOST} in {higher} of them and lower in {lower};
+{perfect[0]} of the plain and {perfect[1]} of the normalised ones end at {_PERFECT} or more."""
+
+
+def _end(record: dict[str, Any], length: int) -> float:
+    return next(score["score"] for score in record["scores"] if score["length"] == length)
 
 
 def _table(table: Table, records: list[dict[str, Any]]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
-    counts = {verdict: sum(cell.verdict == verdict for _, cell in cells) for verdict in (AGREES, ABOVE, BELOW)}
-    told = f"{counts[AGREES]} agree, {counts[ABOVE]} are above the paper and {counts[BELOW]} below it"
+    told = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
     keys = {key for _, cell in cells for key in cell.runs}
     spent = sum(r["seconds"] / r.get("shared", 1) for r in records if r.get("key") in keys and "seconds" in r)
     cost = f"The {len(keys):,} runs took {spent / 60:,.0f} minutes of one core, on a shared machine."
-    parts = [f"### Preset {table.preset}", f"Of the published cells that were run, {told}. {cost}", _matrix(table)]
+    parts = [f"### Preset {table.preset}", f"Cells with a published number: {told}. {cost}", _matrix(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
     if noted:
-        parts += ["Where they disagree, and the likely reason, as far as the records say:", "\n".join(noted)]
-    parts += ["All seeds:", _seeds(table, cells)]
+        parts.append(_folded("Where they disagree, and the likely reason, as far as the records say", "\n".join(noted)))
+    parts.append(_folded("All seeds, rates and budgets", _seeds(table, cells)))
     return "\n\n".join(parts)
 
 
@@ -191,7 +247,8 @@ def _facts(file: Path, title: str) -> str:
         rows = list(csv.DictReader(lines))
     if not rows:
         return heading + NOT_RUN
-    return heading + _markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
+    shown = _markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
+    return heading + (shown if len(rows) <= _SHORT else _folded(f"All {len(rows)} rows", shown))
 
 
 def _has(row: Row) -> bool:

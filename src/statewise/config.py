@@ -101,15 +101,15 @@ def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
     """Puts a configuration together; an unknown key, a wrong type or a missing name is one sentence."""
     given = _read(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value is not None}
-    for needed in ("task", "model"):
-        if needed not in given:
-            raise RunError(f"the run has no {needed}; give --{needed}, or a config file that has it")
-    recipe = given.get("recipe", "statewise")
-    if not isinstance(recipe, str) or recipe not in RECIPES:
-        raise unknown_name("recipe", str(recipe), RECIPES)
     unknown = sorted(given.keys() - RunConfig.model_fields.keys())
     if unknown:
         raise unknown_name("config key", unknown[0], RunConfig.model_fields)
+    for needed in ("task", "model"):
+        if needed not in given:
+            raise RunError(f"the run has no {needed}; name one, with --{needed} or in the file")
+    recipe = given.get("recipe", "statewise")
+    if not isinstance(recipe, str) or recipe not in RECIPES:
+        raise unknown_name("recipe", str(recipe), RECIPES)
     parsed = parse(str(given["model"]))
     by_model = BY_MODEL.get(parsed.name, {}) if isinstance(parsed, Call) and recipe == "statewise" else {}
     # a fixed set of words has one distribution of lengths

@@ -37,11 +37,11 @@ def test_what_takes_runs_is_no_fact() -> None:
 
 def test_harmonics_are_angles_in_parts_of_a_turn_the_heaviest_first() -> None:
     m = 10
-    angles = 2 * math.pi / m * np.outer([3.0, -1.0, 0.5], np.arange(m))
-    readout = np.repeat([[0.5, 2.0, 1.0]], 2, axis=1) * np.ones((m, 1))
+    angles = 2 * math.pi / m * np.outer([13.0, -1.0, 0.5, 7.25], np.arange(m))
+    readout = np.repeat([[0.5, 2.0, 1.0, 0.25]], 2, axis=1) * np.ones((m, 1))
     rows = planes([(7, {"model.transition.weight": angles, "model.readout": readout})], m)
-    assert [row["plane"] for row in rows] == [1, 2, 0]
-    assert [row["harmonic"] for row in rows] == pytest.approx([-1, 0.5, 3])
+    assert [row["plane"] for row in rows] == [1, 2, 0, 3]
+    assert [row["harmonic"] for row in rows] == pytest.approx([-1, 0.5, 3, -2.75])
     assert [row["character"] for row in rows][::2] == [9, 3]
-    assert [row["off"] for row in rows] == pytest.approx([0, 0.5, 0])
+    assert [row["off"] for row in rows] == pytest.approx([0, 0.5, 0, 0.25], abs=1e-9)
     assert {row["seed"] for row in rows} == {7}

@@ -95,7 +95,7 @@ def test_a_run_that_failed_gives_way_to_one_that_did_not() -> None:
     records = [failed(configs[0]), record(configs[0], 1.0), failed(configs[0])]
     cell = made("full", "statewise", 5, records)
     assert cell.scores == [1.0]
-    assert "2 runs not there yet" in cell.note
+    assert cell.budget.endswith("1 of 3 runs so far")
 
 
 def test_records_of_other_runs_are_left_out() -> None:
@@ -154,8 +154,38 @@ def test_a_score_is_set_beside_its_ceiling(score: float, said: str) -> None:
         inside=score,
         diverged=0,
         failed=[],
-        missing=0,
         paper_hidden=256,
         paper_steps=100_000,
     )
-    assert said in explain(evidence, judge(score, 0.0, 0.05))
+    assert said in explain(evidence, judge(score, 0.0, 0.05, score, 1 / 9))
+
+
+def test_where_all_rates_are_at_chance_the_one_that_learned_most_speaks() -> None:
+    configs = planned("rotation", "stated", 25).configs
+    fast = max(config["lr"] for config in configs)
+    records = [record(c, -0.01, inside=1.0) if c["lr"] == fast else record(c, 0.03, inside=0.1) for c in configs]
+    cell = made("rotation", "stated", 25, records)
+    assert cell.inside == [1.0, 1.0, 1.0]
+    assert cell.best == -0.01
+    assert "drift: 1.00 on training lengths" in cell.note
+    above = [record(c, 0.3 if c["lr"] != fast else 0.0, inside=0.4 if c["lr"] != fast else 1.0) for c in configs]
+    assert made("rotation", "stated", 25, above).best == 0.3
+
+
+@pytest.mark.parametrize(
+    ("best", "published", "inside", "ceiling", "verdict"),
+    [
+        (0.02, 0.0, 0.3, None, "not learned"),
+        (0.02, 0.0, 0.99, None, "agrees"),
+        (0.02, 0.0, 0.02, 0.0, "agrees"),
+        (-0.2, 0.0, 0.99, None, "agrees"),
+        (-0.2, 1.0, 0.99, 1.0, "below the paper"),
+        (1.0, 0.37, 1.0, 1.0, "above the paper"),
+        (None, 0.37, None, 1.0, "not run"),
+        (1.0, None, 1.0, 1.0, "not published"),
+    ],
+)
+def test_verdicts(
+    best: float | None, published: float | None, inside: float | None, ceiling: float | None, verdict: str
+):
+    assert judge(best, published, 0.05, inside, ceiling) == verdict

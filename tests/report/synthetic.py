@@ -30,7 +30,7 @@ def record_of(config, number=0):
     skill *= 1.0 if config["recipe"] == "statewise" or level in ("lstm", "rnn") else random.choice([1.0, 0.6, 0.1])
     skill *= 1.0 if config["additive"] == "none" else 0.3
     skill *= 1.0 if config["samples"] is None else min(1.0, config["samples"] / 2048)
-    status = "diverged" if random.random() < 0.02 else "done"
+    skill, status = float(skill), "diverged" if random.random() < 0.02 else "done"
     lengths = config["test_lengths"]
     scores = [
         min(1.0, max(-0.25, skill * (1 - 0.12 * max(0.0, math.log10(n / 500)) * random.random()))) for n in lengths

@@ -55,13 +55,14 @@ def opened(file, tmp_path):
     wrong, asked = [], []
     with sync_playwright() as playwright:
 
-        def start(width=1400, scheme="light"):
+        def start(width=1400, scheme="light", **given):
             context = playwright.chromium.launch_persistent_context(
                 tmp_path / f"profile-{width}-{scheme}",
                 executable_path=chromium,
                 args=list(FLAGS),
                 viewport={"width": width, "height": 900},
                 color_scheme=scheme,
+                **given,
             )
             page = context.new_page()
             page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
@@ -116,12 +117,119 @@ def test_runs_are_filtered(opened):
     page.wait_for_function(f"document.querySelectorAll('{ROWS}').length === 100")
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "shown"),
+    [
+        ("rate=0.01", "rate", "0.01"),
+        ("lr=1e-2", "rate", "0.01"),
+        ("H=128", "H", "128"),
+        ("hidden=128", "H", "128"),
+        ("seed=1", "seed", "1"),
+        ("status=diverged", "status", "diverged"),
+    ],
+)
+def test_runs_are_found_by_the_names_of_columns_and_options(opened, text, column, shown):
+    page = opened()
+    names = page.locator("#list thead th").all_inner_texts()
+    page.fill("input[name=text]", text)
+    cells = page.locator(f"{ROWS} > :nth-child({names.index(column) + 1})")
+    assert cells.count() > 0
+    assert set(cells.all_inner_texts()) == {shown}
+    assert " of " in page.inner_text("#shown")
+    # an option without a column, and a name that nothing has
+    page.fill("input[name=text]", f"{text} additive=none length_power=")
+    assert cells.count() > 0
+    page.fill("input[name=text]", f"{text} nothing=1")
+    assert cells.count() == 0
+
+
+def test_a_click_anywhere_in_a_row_opens_the_run(opened):
+    page = opened()
+    cell = page.locator(f"{ROWS} td").nth(5)
+    cell.hover()
+    ground = "row => getComputedStyle(row.cells[3]).backgroundColor"
+    assert page.locator(ROWS).first.evaluate(ground) != page.locator(ROWS).nth(1).evaluate(ground)
+    cell.click()
+    assert page.locator(".details").count() == 1
+    cell.click()
+    assert page.locator(".details").count() == 0
+    page.locator(f"{ROWS} th button").first.click()
+    assert page.locator(".details").count() == 1
+
+
+def test_an_address_keeps_what_is_chosen_and_its_order(opened):
+    page = opened()
+    page.fill("input[name=text]", "modular_addition seed=1")
+    page.select_option("select[name=model]", "full")
+    page.click("th[data-name=far] button")
+    shown, address = page.locator(ROWS).all_inner_texts(), page.url
+    assert 0 < len(shown) < 100
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.locator(ROWS).all_inner_texts() == shown
+    assert page.input_value("input[name=text]") == "modular_addition seed=1"
+    assert page.get_attribute("th[data-name=far]", "aria-sort") == "descending"
+    # what an address asks for is text, and what it names wrongly is left
+    page.goto("about:blank")
+    page.goto(address.split("#")[0] + "#runs?text=<img%20src=x%20onerror=window.hacked=1>&model=none&rising=__proto__")
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    page.click("button[type=reset]")
+    page.wait_for_function(f"document.querySelectorAll('{ROWS}').length === 100")
+    assert page.evaluate("location.hash") == "#runs"
+
+
+def test_scores_have_two_digits_and_are_whole_in_their_tooltips(opened):
+    page = opened()
+    page.click("th[data-name=far] button")
+    page.click("th[data-name=far] button")
+    cells = page.locator(f"{ROWS} td:nth-child(4)")
+    texts = cells.all_inner_texts()
+    titles = [cell.get_attribute("title") for cell in cells.all()]
+    assert all(len(text.lstrip("−")) == 4 for text in texts)
+    assert "−0.00" not in texts
+    assert any(len(title) > 6 for title in titles)
+    assert all(
+        abs(float(t) - float(w.replace("−", "-"))) < 0.006 for t, w in zip(texts, titles, strict=True) if t[0] != "−"
+    )
+    assert "10,000" in page.locator(f"{ROWS} td:nth-child(5)").first.get_attribute("title")
+
+
+def test_on_a_phone_all_parts_names_and_seeds_are_within_reach(opened):
+    page = opened(380, has_touch=True)
+    for link in page.locator("nav a").all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 380 - 16
+    assert page.locator("nav").evaluate("nav => nav.scrollWidth - nav.clientWidth") <= 0
+    # the picture of the levels does not lie on what is below it, however far one scrolls
+    page.locator(".rungs").scroll_into_view_if_needed()
+    picture, rungs = page.locator(".nest").bounding_box(), page.locator(".rungs").bounding_box()
+    assert picture["y"] + picture["height"] <= rungs["y"]
+    page.fill("input[name=text]", "task=modular_addition")
+    for button in page.locator(f"{ROWS} th button").all()[:5]:
+        assert button.evaluate("b => b.scrollHeight <= b.clientHeight && b.scrollWidth <= b.clientWidth")
+    cell = page.locator("td.cell").nth(2)
+    cell.scroll_into_view_if_needed()
+    cell.locator(".others").tap()
+    tip = page.locator("#tip")
+    tip.wait_for(state="visible")
+    assert tip.locator(".rates a").count() == 9
+    # it stays until something else is touched
+    page.wait_for_timeout(400)
+    assert tip.is_visible()
+    page.locator("h2").first.tap()
+    tip.wait_for(state="hidden")
+    page.locator(".heat details summary").first.tap()
+    assert page.locator(".heat .more .rates").first.is_visible()
+
+
 def test_runs_are_sorted_and_paged(opened):
     page = opened()
     page.click("th[data-name=far] button")
     assert page.get_attribute("th[data-name=far]", "aria-sort") == "descending"
     first = page.locator(f"{ROWS} td:nth-child(4)")
-    assert first.first.inner_text() == "1.000"
+    assert first.first.inner_text() == "1.00"
     page.click("th[data-name=far] button")
     shown = [float(text.replace("−", "-")) for text in first.all_inner_texts()]
     assert shown == sorted(shown)

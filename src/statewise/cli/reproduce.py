@@ -48,14 +48,14 @@ def reproduce(
     paper = read_paper()
     configs = paper.runs(name, preset)
     result: dict[str, Any] = {"name": name, "title": paper.title(name), "preset": preset}
-    if configs and store is None:
+    if configs and store is None and not dry_run:
         raise RunError(f"{name} takes {len(configs):,} runs and needs a store for them; give --store DIR")
     ran: dict[str, Any] = {}
-    if configs and store is not None:
+    if configs:
         limits = Limits(time_limit, memory)
         ran = run_grid(store, configs, engine, workers, ray_address, dry_run, limits, retry_failed)
-        if dry_run:
-            show({**result, "rows": [], "runs": ran}, json, summary_lines(ran))
+        if dry_run or store is None:
+            show({**result, "rows": [], "runs": ran}, json, summary_lines(ran, store))
             return
         result["runs"] = ran
         made, lines = _of_records(paper, name, preset, store, out)

@@ -1,24 +1,24 @@
 """`statewise runs` and `statewise store`: what a store holds, and stores put together."""
 
-import csv
 import gzip
-import io
 import json as json_module
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.show import show
-from statewise.errors import FileError, StoreError, shorten
-from statewise.files import reason_of, write_bytes_whole
+from statewise.cli.exports import exporter
+from statewise.cli.show import counted, show
+from statewise.errors import StoreError, shorten, unknown_name
+from statewise.files import reason_of
 from statewise.machines.catalogue import from_file
-from statewise.store import COLUMNS, Store, check_record, key_of
+from statewise.store import STATUSES, Store, check_record, key_of
 
 store_app = typer.Typer(help="Put stores together.", no_args_is_help=True, rich_markup_mode=None)
-_NAMES = ("key", *COLUMNS)
+_HEADER = ("key", f"{'status':8}  {'train':>6}  {'long':>6}  {'finished':16}  task  model  recipe  options")
 
 
 def runs(
@@ -36,24 +36,33 @@ def runs(
     """List, filter and export the runs of a store."""
     given = {"status": status, "task": task, "model": model, "recipe": recipe, "seed": seed}
     equal = {name: value for name, value in given.items() if value is not None}
-    write = None if out is None else _writer(out)
+    if status is not None and status not in STATUSES:
+        raise unknown_name("status", status, STATUSES)
+    write = None if out is None else exporter(out)
     with Store.open(store) as opened:
         if key is not None:
-            _show_one(opened, key)
+            record = _one(opened, key)
+            if write is not None:
+                write(lambda: [record])
+            print(json_module.dumps(record, ensure_ascii=False))
             return
-        counts = opened.counts()
-        if out is not None and write is not None:
+        counts, matching = opened.counts(), opened.count(**equal)
+        if write is not None:
             # filters hold for the file; only what is shown is limited
-            write(opened, equal)
+            write(lambda: opened.records(**equal))
         rows = [_explained(opened, row) for row in opened.rows(limit or None, **equal)]
-    result: dict[str, Any] = {"store": str(store), "counts": counts, "runs": rows}
+    result: dict[str, Any] = {"store": str(store), "counts": counts, "matching": matching, "runs": rows}
     result |= {"out": str(out)} if out is not None else {}
     if json:
         show(result, True, [])
         return
     total = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "no runs"
-    lines = [("store", f"{store}: {total}"), *((row["key"][:8], _written(row)) for row in rows)]
-    show(result, False, lines + ([("written", str(out))] if out is not None else []))
+    lines = [("store", f"{store}: {total}")]
+    if equal or len(rows) < matching:
+        cut = f", the last {len(rows):,} of them here" if len(rows) < matching else ""
+        lines.append(("match", f"{matching:,} of {counted(sum(counts.values()), 'run')}{cut}"))
+    lines += [_HEADER, *((row["key"][:8], _written(row)) for row in rows)] if rows else []
+    show(result, False, lines + ([("written", f"{counted(matching, 'run')} to {out}")] if out is not None else []))
 
 
 @store_app.command("merge")
@@ -69,12 +78,15 @@ def merge(
         if not source.exists():
             raise StoreError(f'"{shorten(source)}" does not exist; expected a store, a run or a .jsonl file')
     added = {}
-    with Store.open(into, write=True) as opened:
-        for source in sources:
-            added[str(source)] = _take(opened, source)
-        total = sum(opened.counts().values())
-    lines = [(source, f"{count:,} new runs") for source, count in added.items()]
-    show({"store": str(into), "added": added, "total": total}, json, [*lines, ("in all", f"{total:,} runs")])
+    with ExitStack() as held:
+        # all are read before a store is begun for them
+        taken = {str(source): _read(source, held) for source in sources}
+        with Store.open(into, write=True) as opened:
+            for name, source in taken.items():
+                added[name] = opened.merge(source) if isinstance(source, Store) else opened.add(source)
+            total = sum(opened.counts().values())
+    lines = [(source, counted(count, "new run")) for source, count in added.items()]
+    show({"store": str(into), "added": added, "total": total}, json, [*lines, ("in all", counted(total, "run"))])
 
 
 def read_records(file: Path) -> Iterator[dict[str, Any]]:
@@ -87,6 +99,7 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
             record = json_module.loads(line)
             try:
                 check_record(record)
+                _check_foreign(record)
             except StoreError as error:
                 raise StoreError(f'line {number} of "{shorten(file)}": {error}') from None
             yield record
@@ -96,13 +109,19 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
         raise StoreError(f'cannot read "{shorten(file)}": {shorten(reason_of(error))}; give a .jsonl file') from None
 
 
-def _take(store: Store, source: Path) -> int:
+def _check_foreign(record: dict[str, Any]) -> None:
+    """Refuses what no run of ours would have written."""
+    if not all(score["score"] <= 1 for score in record.get("scores") or []):
+        raise StoreError("a score is more than 1; leave the record out")
+    # a machine's file, which is part of the key, is not in the record
+    if not from_file(str(record["config"].get("task"))) and record["key"] != key_of(record["config"]):
+        raise StoreError(f'the key "{shorten(record["key"], 40)}" is not that of its config; leave the record out')
+
+
+def _read(source: Path, held: ExitStack) -> Store | list[dict[str, Any]]:
     if source.is_dir() and (source / "record.json").exists():
-        return store.add([read_run(source)])
-    if source.is_dir():
-        with Store.open(source) as other:
-            return store.merge(other)
-    return store.add(read_records(source))
+        return [read_run(source)]
+    return held.enter_context(Store.open(source)) if source.is_dir() else list(read_records(source))
 
 
 def read_run(directory: Path) -> dict[str, Any]:
@@ -116,77 +135,29 @@ def read_run(directory: Path) -> dict[str, Any]:
         raise StoreError(f'"{shorten(file)}" is no record of a run; give the directory of a finished run') from None
 
 
-def _show_one(store: Store, key: str) -> None:
+def _one(store: Store, key: str) -> dict[str, Any]:
     found = store.begins_with(key)
-    if len(found) != 1:
-        what = "no run" if not found else f"{len(found)} runs"
-        raise StoreError(f'{what} of "{shorten(store.directory)}" have a key that begins with "{shorten(key)}"')
-    print(json_module.dumps(store.record(found[0]), ensure_ascii=False))
+    record = store.record(found[0]) if len(found) == 1 else None
+    if record is None:
+        what = f"{len(found):,} runs" if found else "no run"
+        where = f'of "{shorten(store.directory)}" with a key that begins with "{shorten(key)}"'
+        raise StoreError(f"there {'are' if found else 'is'} {what} {where}; give the key of one")
+    return record
 
 
 def _explained(store: Store, row: dict[str, Any]) -> dict[str, Any]:
     """Gives a row with the reason of a run that failed."""
-    return {**row, "reason": store.record(row["key"]).get("reason", "")} if row["status"] == "failed" else row
+    record = store.record(row["key"]) if row["status"] == "failed" else None
+    return row if record is None else {**row, "reason": record.get("reason", "")}
 
 
 def _written(row: dict[str, Any]) -> str:
     numbers = "  ".join(
         f"{row[name]:6.3f}" if row[name] is not None else "     -" for name in ("score_id", "score_ood")
     )
-    when = "" if row["finished"] is None else time.strftime("  %Y-%m-%d %H:%M", time.localtime(row["finished"]))
+    when = "" if row["finished"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(row["finished"]))
     lr = "-" if row["lr"] is None else f"{row['lr']:g}"
-    what = f"{shorten(row['task'], 44)}  {shorten(row['model'], 24)}  {row['recipe']}  lr {lr}  seed {row['seed']}"
+    what = f"{shorten(row['task'], 44)}  {shorten(row['model'], 24)}  {row['recipe']}"
+    options = f"H {row['hidden']}  lr {lr}  seed {row['seed']}"
     why = f"  ({shorten(row['reason'], 120)})" if "reason" in row else ""
-    return f"{row['status']:8}  {numbers}{when}  {what}{why}"
-
-
-def _writer(out: Path) -> Callable[[Store, dict[str, Any]], None]:
-    for ending, write in _WRITERS.items():
-        if out.name.endswith(ending):
-            return lambda store, equal: write_bytes_whole(out, write(store, equal))
-    raise FileError(f'"{shorten(out)}" is not a .csv, .parquet, .jsonl or .jsonl.gz file; choose one of these endings')
-
-
-def _as_csv(store: Store, equal: dict[str, Any]) -> bytes:
-    made = io.StringIO()
-    writer = csv.DictWriter(made, list[str](_NAMES))
-    writer.writeheader()
-    writer.writerows(store.rows(**equal))
-    return made.getvalue().encode()
-
-
-def _as_parquet(store: Store, equal: dict[str, Any]) -> bytes:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise FileError("a .parquet file needs the package pyarrow; install statewise[parquet], or use .csv") from None
-    texts = ("key", "status", "task", "model", "recipe")
-    wholes = ("seed", "hidden", "steps")
-    kinds = [
-        (n, pyarrow.string() if n in texts else pyarrow.int64() if n in wholes else pyarrow.float64()) for n in _NAMES
-    ]
-    made = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist(store.rows(**equal), schema=pyarrow.schema(kinds)), made)
-    return made.getvalue().to_pybytes()
-
-
-def _as_lines(store: Store, equal: dict[str, Any]) -> bytes:
-    return "".join(_line(record) for record in store.records(**equal)).encode()
-
-
-def _as_packed_lines(store: Store, equal: dict[str, Any]) -> bytes:
-    # without a time in its head, the same records give the same file
-    return gzip.compress(_as_lines(store, equal), mtime=0)
-
-
-def _line(record: dict[str, Any]) -> str:
-    return json_module.dumps(record, separators=(",", ":"), ensure_ascii=False) + "\n"
-
-
-_WRITERS: dict[str, Callable[[Store, dict[str, Any]], bytes]] = {
-    ".csv": _as_csv,
-    ".parquet": _as_parquet,
-    ".jsonl": _as_lines,
-    ".jsonl.gz": _as_packed_lines,
-}
+    return f"{row['status']:8}  {numbers}  {when:16}  {what}  {options}{why}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.show import show
+from statewise.cli.show import counted, show
 from statewise.config import resolve
 from statewise.errors import GridError, unknown_name
 from statewise.machines import machine
@@ -18,6 +18,7 @@ from statewise.machines.catalogue import from_file
 from statewise.machines.files import to_json
 from statewise.store import DATABASE, Store, key_of
 from statewise.sweep import Costs, Job, Progress, make_packs, read_grid, sweep
+from statewise.sweep.check import check
 from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.schedule import clean, not_done, work_folder
 
@@ -32,6 +33,10 @@ RetryFailed = Annotated[bool, typer.Option(help="Try runs again that have failed
 DryRun = Annotated[bool, typer.Option(help="Say what would be run, and about how long it takes.")]
 # how often progress is shown, in seconds
 _EVERY = 0.5
+# what a worker needs before its first run, about, in seconds
+_STARTING = 4.0
+# hours from which days are told
+_LONG = 72
 
 
 def sweep_command(
@@ -51,13 +56,13 @@ def sweep_command(
     configs = [resolve(None, point).model_dump(mode="json") for point in grid.points()]
     limits = Limits(time_limit, memory)
     result = run_grid(store, configs, engine, workers, ray_address, dry_run, limits, retry_failed)
-    show({"name": grid.name, "store": str(store), **result}, json, summary_lines(result))
+    show({"name": grid.name, "store": str(store), **result}, json, summary_lines(result, store))
     if result["failed"] and not dry_run:
         raise typer.Exit(1)
 
 
 def run_grid(
-    store: Path,
+    store: Path | None,
     configs: Iterable[dict[str, Any]],
     engine: str = "local",
     workers: int = 2,
@@ -69,7 +74,7 @@ def run_grid(
     """Does the runs that a store does not have, with one progress display, and says how all of them stand.
 
     Args:
-        store: its directory.
+        store: its directory; None only where nothing is to be run.
         configs: the resolved options of each run.
         engine: "local" or "ray".
         workers: how many packs are done at once.
@@ -83,7 +88,8 @@ def run_grid(
     jobs = _jobs(configs)
     if not jobs:
         raise GridError("the grid is empty; give it runs")
-    if dry_run:
+    check(jobs)
+    if dry_run or store is None:
         return _dry_run(store, jobs, workers, retry_failed)
     with Store.open(store, write=True) as opened:
         clean(opened)
@@ -97,24 +103,28 @@ def run_grid(
         return _standing(opened, jobs) | {"ran": len(left), "packs": len(packs), "seconds": round(seconds, 1)}
 
 
-def summary_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_lines(result: dict[str, Any], store: Path | None) -> list[tuple[str, str]]:
     """Gives what a person reads of a sweep."""
+    packs = counted(result["packs"], "pack")
     if "to_run" in result:
-        hours = result["estimate_s"] / 3600
-        guess = "" if result["measured"] else ", guessed: no run like these has been measured in this store"
-        return [
+        guess = "" if result["measured"] else ", guessed: runs like these have not been measured in this store"
+        failed = f", {result['failed']:,} of them failed" if result["failed"] else ""
+        lines = [
             ("runs", f"{result['total']:,}"),
-            ("recorded", f"{result['total'] - result['to_run']:,}"),
-            ("to run", f"{result['to_run']:,} in {result['packs']:,} packs"),
-            ("about", f"{result['estimate_s']:,.0f} s ({hours:.1f} h){guess}"),
+            ("recorded", f"{result['total'] - result['to_run']:,}{failed}"),
+            ("to run", f"{result['to_run']:,} in {packs}"),
         ]
-    return [
+        about = f"{_clock(result['estimate_s'])} on {counted(result['workers'], 'worker')}{guess}"
+        return [*lines, ("about", about)] if result["to_run"] else lines
+    lines = [
         ("runs", f"{result['total']:,}"),
         ("done", f"{result['done']:,}"),
         ("diverged", f"{result['diverged']:,}"),
         ("failed", f"{result['failed']:,}"),
-        ("took", f"{result['seconds']:,.1f} s for {result['ran']:,} runs in {result['packs']:,} packs"),
+        ("took", f"{result['seconds']:,.1f} s for {counted(result['ran'], 'run')} in {packs}"),
     ]
+    why = f'"statewise runs {store} --status failed" tells why, --retry-failed tries them again'
+    return [*lines, ("", why)] if result["failed"] else lines
 
 
 def _jobs(configs: Iterable[dict[str, Any]]) -> list[Job]:
@@ -129,19 +139,25 @@ def _jobs(configs: Iterable[dict[str, Any]]) -> list[Job]:
     return jobs
 
 
-def _dry_run(store: Path, jobs: list[Job], workers: int, retry_failed: bool) -> dict[str, Any]:
+def _dry_run(store: Path | None, jobs: list[Job], workers: int, retry_failed: bool) -> dict[str, Any]:
     left, costs = list({job.key: job for job in jobs}.values()), Costs()
     counts: dict[str, Any] = {"done": 0, "failed": 0, "diverged": 0}
-    if (store / DATABASE).exists():
+    if store is not None and (store / DATABASE).exists():
         with Store.open(store) as opened:
             left, costs = not_done(opened, jobs, retry_failed), Costs(opened.costs())
             counts = _standing(opened, jobs)
     packs = make_packs(left, costs, workers)
     seconds = sum(pack.seconds for pack in packs) / workers
     longest = max((pack.seconds for pack in packs), default=0.0)
-    measured = all(costs.known(job.config) for job in left)
-    asked = {"to_run": len(left), "packs": len(packs), "estimate_s": round(max(seconds, longest), 1)}
-    return counts | {"total": len({job.key for job in jobs})} | asked | {"measured": measured}
+    starting = 0.0 if all(job.null for job in left) else _STARTING
+    return counts | {
+        "total": len({job.key for job in jobs}),
+        "to_run": len(left),
+        "packs": len(packs),
+        "workers": workers,
+        "estimate_s": round(max(seconds, longest) + starting, 1),
+        "measured": all(costs.known(job.config) for job in left),
+    }
 
 
 def _standing(store: Store, jobs: list[Job]) -> dict[str, Any]:
@@ -208,4 +224,6 @@ class _Line:
 def _clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= _LONG:
+        return f"{hours / 24:,.0f} days"
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"

@@ -244,7 +244,8 @@ def _parities(bits: torch.Tensor) -> torch.Tensor:
 def planes(weights: Iterable[tuple[int, Mapping[str, np.ndarray]]], m: int) -> list[dict[str, Any]]:
     """Lists the planes of trained rotations, those that the readout weighs most first (Figure 4).
 
-    The harmonic of a plane is the angle of symbol 1 in parts of 2 pi / m: a whole number for a character of Z_m.
+    The harmonic of a plane is the angle of symbol 1 in parts of 2 pi / m, from -m/2 to m/2: a whole number for a
+    character of Z_m.
 
     Args:
         weights: the seed and the weights of each run.
@@ -256,7 +257,8 @@ def planes(weights: Iterable[tuple[int, Mapping[str, np.ndarray]]], m: int) -> l
         angles, readout = short["transition.weight"][:, 1], short["readout"]
         sizes = np.linalg.norm(readout.reshape(len(readout), -1, 2), axis=(0, 2))
         for place, plane in enumerate(np.argsort(-sizes).tolist()):
-            harmonic = float(angles[plane]) / (2 * math.pi / m)
+            turns = float(angles[plane]) / (2 * math.pi)
+            harmonic = m * (turns - math.ceil(turns - 0.5))
             rows.append(
                 {
                     "seed": seed,

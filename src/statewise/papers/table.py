@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from statewise.config import RunConfig
 from statewise.papers.ceilings import Ceiling, ceiling
+from statewise.papers.choice import best_rate
 from statewise.papers.paper import Paper, PlannedCell, PlannedRow
 from statewise.papers.verdicts import Evidence, explain, judge
 
@@ -21,7 +22,8 @@ class Cell:
     Args:
         task: the machine; for machines drawn per run, with {seed} for the run's seed.
         m: the column.
-        best: for each rate the median over seeds, then the best rate.
+        best: for each rate the median over seeds, then the best rate; where all are at chance, that which learned most
+            on training lengths.
         scores: of all seeds at the best rate, at the paper's length; a run that diverged counts as chance.
         median: of these.
         by_rate: the scores of every rate.
@@ -29,9 +31,9 @@ class Cell:
         where: its place in the paper.
         ceiling: the highest score that the algebra allows; for several machines the median.
         ceiling_reason: why.
-        verdict: "agrees", "above the paper", "below the paper", "not published" or "not run".
+        verdict: "agrees", "above the paper", "below the paper", "not learned", "not published" or "not run".
         note: the likely reason where they disagree, and what else must be known.
-        budget: what the runs were given.
+        budget: what the runs were given, and how many there are where some are missing.
         runs: their keys.
         inside: scores of these seeds on training lengths.
         longer: scores of these seeds at the longest length tried, where that is beyond the paper's.
@@ -145,25 +147,26 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
     for record in ended:
         by_rate.setdefault(f"{record['config']['lr']:g}", []).append(record)
     scores = {rate: [_score(record, length) for record in group] for rate, group in by_rate.items()}
-    rate = max(scores, key=lambda r: median(scores[r]), default=None)
+    near = {rate: [_near(record) for record in group] for rate, group in by_rate.items()}
+    rate = best_rate({r: list(zip(scores[r], near[r], strict=True)) for r in scores}) if scores else None
     best = None if rate is None else median(scores[rate])
     chosen = [] if rate is None else by_rate[rate]
-    inside = [0.0 if r["in_distribution"] is None else float(r["in_distribution"]["score"]) for r in chosen]
+    inside = [] if rate is None else near[rate]
     longest = max((s["length"] for r in chosen for s in r["scores"]), default=length)
     bound = _bound(planned.configs)
     known = paper.published(name, row.model, planned.column)
     published, where = known if known is not None else (None, "")
-    verdict = judge(best, published, paper.data["tolerance"])
+    middle = median(inside) if inside else None
+    verdict = judge(best, published, paper.data["tolerance"], middle, bound.value)
     evidence = Evidence(
         config=planned.configs[0],
         recipe=row.recipe,
         best=best,
         published=published,
         ceiling=bound.value,
-        inside=median(inside) if inside else None,
+        inside=middle,
         diverged=sum(record["status"] == "diverged" for record in chosen),
         failed=[str(record.get("reason", "")) for record in records if record["status"] == "failed"],
-        missing=len(planned.configs) - len(records),
         paper_hidden=paper.protocol("hidden"),
         paper_steps=paper.protocol("steps"),
     )
@@ -180,7 +183,7 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
         ceiling_reason=bound.reason,
         verdict=verdict,
         note=explain(evidence, verdict),
-        budget=_budget(planned.configs),
+        budget=_budget(planned.configs, len(records)),
         runs=[record["key"] for record in records],
         inside=inside,
         longer=[_score(record, longest) for record in chosen] if longest > length else [],
@@ -192,6 +195,11 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
 def _score(record: dict[str, Any], length: int) -> float:
     """Gives the score at a length; a run that diverged has none, and counts as chance."""
     return next((float(score["score"]) for score in record["scores"] if score["length"] == length), 0.0)
+
+
+def _near(record: dict[str, Any]) -> float:
+    """Gives the score on training lengths; a run that diverged counts as chance."""
+    return 0.0 if record["in_distribution"] is None else float(record["in_distribution"]["score"])
 
 
 def _bound(configs: list[dict[str, Any]]) -> Ceiling:
@@ -218,9 +226,10 @@ def _task(configs: list[dict[str, Any]]) -> str:
     return first["task"].replace(f"seed={first['seed']}", "seed={seed}")
 
 
-def _budget(configs: list[dict[str, Any]]) -> str:
+def _budget(configs: list[dict[str, Any]], there: int) -> str:
     first = configs[0]
     rates = len({config["lr"] for config in configs})
     seeds = len({config["seed"] for config in configs})
     runs = f"{rates} rate{'s' * (rates > 1)} x {seeds} seed{'s' * (seeds > 1)}"
-    return f"H {first['hidden']}, {first['steps']:,} steps, {runs}"
+    missing = "" if there == len(configs) else f", {there} of {len(configs)} runs so far"
+    return f"H {first['hidden']}, {first['steps']:,} steps, {runs}{missing}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
-NOT_PUBLISHED, NOT_RUN = "not published", "not run"
+NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
 # a network that is right on training lengths, and one that is not
 _LEARNED, _UNLEARNED = 0.95, 0.5
 # how far below its score on training lengths a network that drifts is
@@ -23,10 +23,9 @@ class Evidence:
         best: our score.
         published: the paper's.
         ceiling: what the algebra allows.
-        inside: our score on training lengths.
+        inside: our score on training lengths, at the best rate.
         diverged: how many of the runs at the best rate diverged.
         failed: why runs could not be run.
-        missing: how many runs have no record.
         paper_hidden: the width in the paper.
         paper_steps: the steps in the paper.
     """
@@ -39,21 +38,28 @@ class Evidence:
     inside: float | None
     diverged: int
     failed: list[str]
-    missing: int
     paper_hidden: int
     paper_steps: int
 
 
-def judge(best: float | None, published: float | None, tolerance: float) -> str:
-    """Gives the verdict on a cell."""
+def judge(
+    best: float | None, published: float | None, tolerance: float, inside: float | None, ceiling: float | None
+) -> str:
+    """Gives the verdict on a cell.
+
+    A score below chance counts as chance. Chance is no agreement where nothing was learned on training lengths either,
+    unless the algebra allows no more.
+    """
     if best is None:
         return NOT_RUN
     if published is None:
         return NOT_PUBLISHED
+    ours = max(0.0, best)
     # two decimals are published, so that a difference of exactly the tolerance counts as equal
-    if abs(best - published) <= tolerance + 1e-9:
-        return AGREES
-    return ABOVE if best > published else BELOW
+    if abs(ours - published) <= tolerance + 1e-9:
+        allowed = ceiling is None or ceiling > ours + _NEAR
+        return NOT_LEARNED if allowed and inside is not None and inside < _LEARNED else AGREES
+    return ABOVE if ours > published else BELOW
 
 
 def explain(evidence: Evidence, verdict: str) -> str:
@@ -63,6 +69,9 @@ def explain(evidence: Evidence, verdict: str) -> str:
 
 
 def _disagreement(evidence: Evidence, verdict: str) -> list[str]:
+    if verdict == NOT_LEARNED:
+        smaller = _smaller(evidence)
+        return [f"{evidence.inside:.2f} on training lengths" + (f", with {smaller}" if smaller else "")]
     if verdict not in (ABOVE, BELOW):
         return []
     assert evidence.best is not None
@@ -131,6 +140,4 @@ def _runs(evidence: Evidence) -> list[str]:
         notes.append(f"{evidence.diverged} run{'s' * (evidence.diverged > 1)} diverged, counted as chance")
     if evidence.failed:
         notes.append(f"{len(evidence.failed)} could not be run: {evidence.failed[0]}")
-    if evidence.missing and evidence.best is not None:
-        notes.append(f"{evidence.missing} run{'s' * (evidence.missing > 1)} not there yet")
     return notes

@@ -73,8 +73,11 @@ class Panel:
 
 def score_axis(scores: Sequence[Number], label: str = "") -> Axis:
     """Gives an axis for scores: 0 is guessing, 1 is perfect; lower scores make room for themselves."""
-    low = min(0, *scores) - 0.05 if scores else -0.05
-    return Axis(low, 1.05, ((0, "0"), (0.5, "0.5"), (1, "1")), label)
+    low = min([0, *scores])
+    # what is hardly below 0 is noise around it, and has no room for a tick
+    below = [tick for tick in (-1, -0.5) if low <= tick + 0.1] or ([-0.25] if low < -0.1 else [])
+    ticks = tuple((tick, f"{tick:g}".replace("-", "−")) for tick in (*below, 0, 0.5, 1))
+    return Axis(min([low, *below]) - 0.05, 1.05, ticks, label)
 
 
 def log_axis(values: Sequence[Number], label: str = "", ticks: Sequence[Number] | None = None) -> Axis:
@@ -108,6 +111,12 @@ def short_number(value: Number) -> str:
         digits, power = f"{value:.0e}".split("e")
         return f"{digits}e{int(power)}"
     return f"{value:.1g}" if value < 0.1 else f"{value:.2g}" if value < 1 else f"{value:.3g}"
+
+
+def fixed(value: Number, digits: int = 2) -> str:
+    """Writes a number with so many digits after the point; what rounds to 0 has no sign."""
+    text = f"{value:.{digits}f}"
+    return (text if float(text) else text.lstrip("-")).replace("-", "−")
 
 
 def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int = 132) -> Markup:

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from statewise.papers import Cell, Table
+from statewise.papers.verdicts import ABOVE, AGREES, BELOW, NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
 from statewise.report.runs import FAR, Run
 
 STEPS = 10
 # a mark for each verdict, so that no colour is needed to read it
-MARKS = {"agrees": "=", "above the paper": "▲", "below the paper": "▼", "not published": "○", "not run": "–"}
+MARKS = {AGREES: "=", NOT_LEARNED: "~", ABOVE: "▲", BELOW: "▼", NOT_PUBLISHED: "○", NOT_RUN: "–"}
+# what a verdict's name does not say
+MEANINGS = {NOT_LEARNED: "it agrees, but training lengths were not learned in this budget, so that it says little"}
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,11 @@ def _square(cell: Cell, place: str, runs: Mapping[str, Run]) -> Square:
     known = [runs[key] for key in cell.runs if key in runs]
     rates: dict[str, list[Seed]] = {}
     for run in sorted(known, key=lambda run: (-run.rate, run.config.get("seed") or 0)):
-        seed = Seed(run.key, str(run.config.get("seed")), run.far, run.status)
+        seed = Seed(run.key, str(run.config.get("seed")), run.scores.get(FAR), run.status)
         rates.setdefault(f"{run.rate:g}", []).append(seed)
     step = None if cell.best is None else round(STEPS * min(max(cell.best, 0.0), 1.0))
-    key = _middle(known, cell.best)
+    best = {rate for rate, scores in cell.by_rate.items() if scores == cell.scores}
+    key = _middle([run for run in known if f"{run.rate:g}" in best] or known, cell.best)
     return Square(cell, place, step, MARKS.get(cell.verdict, "?"), tuple((r, tuple(s)) for r, s in rates.items()), key)
 
 
@@ -95,4 +99,4 @@ def _middle(runs: Sequence[Run], best: float | None) -> str | None:
         return None
     if best is None:
         return runs[0].key
-    return min(runs, key=lambda run: abs((run.far if run.far is not None else -FAR) - best)).key
+    return min(runs, key=lambda run: abs(run.scores.get(FAR, -FAR) - best)).key

@@ -1,5 +1,6 @@
-"""The hierarchy as a store shows it: what each level tracked, and what it did not."""
+"""The hierarchy as a store shows it: what each level tracked, what it did not, and which runs do not say."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,12 +38,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Rung:
-    """One level, with its outcomes by family of tasks."""
+    """One level.
+
+    Args:
+        name: of the level.
+        tracks: what it can track.
+        matrix: what its matrices are.
+        families: its outcomes by family of tasks.
+        silent: what is to be said of runs that have no outcome; nothing where there are none.
+    """
 
     name: str
     tracks: str
     matrix: str
     families: tuple[tuple[str, tuple[Outcome, ...]], ...]
+    silent: str
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -57,17 +67,50 @@ class Rung:
 
 def ladder(runs: Sequence[Run]) -> list[Rung]:
     """Sums up what each level did, of the runs without an additive term."""
-    plain = [run for run in runs if run.far is not None and run.additive == "none"]
     rungs = []
     for name, (tracks, matrix) in LADDER.items():
+        of_level = [run for run in runs if run.level == name]
+        plain = [run for run in of_level if run.additive == "none"]
         families: dict[str, list[Outcome]] = {}
-        for subject, some in grouped((run for run in plain if run.level == name), lambda run: run.subject).items():
-            best = max(some, key=lambda run: run.far or 0.0)
-            outcome = Outcome(subject, best.tracked, best.far or 0.0, best.model, best.key)
-            families.setdefault(subject.family, []).append(outcome)
+        silent: list[Run] = []
+        for subject, some in grouped(plain, lambda run: run.subject).items():
+            scored = [(run.far, run) for run in some if run.far is not None]
+            if not scored:
+                silent += some
+                continue
+            score, best = max(scored, key=lambda pair: pair[0])
+            families.setdefault(subject.family, []).append(Outcome(subject, best.tracked, score, best.model, best.key))
         ordered = [
             (family, tuple(sorted(outcomes, key=lambda outcome: outcome.subject.size or 0)))
             for family, outcomes in sorted(families.items())
         ]
-        rungs.append(Rung(name, tracks, matrix, tuple(ordered)))
+        said = _said(silent, bool(ordered), len(of_level) - len(plain))
+        rungs.append(Rung(name, tracks, matrix, tuple(ordered), said))
     return rungs
+
+
+def _said(silent: Sequence[Run], others: bool, additive: int) -> str:
+    """Says of runs without an outcome how many there are, and why.
+
+    Args:
+        silent: the runs.
+        others: whether the level has outcomes.
+        additive: how many runs of the level have an additive term.
+    """
+    if not silent:
+        return (
+            ""
+            if others
+            else f"{_counted(additive)}, all with an additive term"
+            if additive
+            else "no runs in this store"
+        )
+    tested = any(run.scores for run in silent)
+    why = f"none tested at {silent[0].judged:,}" if tested else "none with a score"
+    ends = Counter(run.status for run in silent if run.status != "done")
+    how = "".join(f", {count} {status}" for status, count in ends.items())
+    return f"{_counted(len(silent))}{' of further tasks' if others else ''}, {why}{how}"
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} run{'' if count == 1 else 's'}"

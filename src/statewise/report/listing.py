@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from statewise.report.runs import Run
+from statewise.report.runs import Run, judged_at
 
 # inside a script element these would end it, or begin a comment
 _UNSAFE = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
@@ -21,7 +21,7 @@ def listing(runs: Sequence[Run]) -> Markup:
     made_by: dict[str, int] = {}
     rows = [_row(run, common, made_by) for run in runs]
     text = json.dumps(
-        {"common": common, "made": list(made_by), "runs": rows},
+        {"common": common, "made": list(made_by), "runs": rows, "far": judged_at(run.scores for run in runs)},
         separators=(",", ":"),
         ensure_ascii=False,
         allow_nan=False,
@@ -56,15 +56,15 @@ def _common(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _row(run: Run, common: dict[str, Any], made: dict[str, int]) -> dict[str, Any]:
     own = {name: value for name, value in _finite(run.config).items() if value != common[name]}
-    inside, record = run.record.get("in_distribution"), run.record
+    record = run.record
     row = {
         "k": run.key,
         "s": run.status,
         "c": own,
         # keys that most configs have and this one has not
         "x": [name for name in common if name not in run.config],
-        "r": {str(length): round(score, 4) for length, score in run.scores.items()},
-        "i": None if inside is None else _short(inside.get("score")),
+        "r": {str(length): round(score, 6) for length, score in run.scores.items()},
+        "i": None if run.near is None else round(run.near, 6),
         "l": _short(record.get("loss")),
         "n": record.get("steps"),
         "t": record.get("seconds"),

@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from statewise.files import write_whole
 from statewise.papers import read_paper, table_of
-from statewise.report.heat import MARKS, STEPS, heat_of
+from statewise.report.charts import fixed
+from statewise.report.heat import MARKS, MEANINGS, STEPS, heat_of
 from statewise.report.levels import ladder
 from statewise.report.listing import listing, made_by, moment_of
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
 from statewise.report.portraits import draw_angles, draw_portraits, table_of_arrows
-from statewise.report.runs import FAR, TRACKED, Run, read_runs
+from statewise.report.runs import FAR, TRACKED, Run, judged_at, read_runs
 from statewise.store import Store
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic")
@@ -53,8 +54,11 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         missing=[(name, paper.title(name)) for name in TABLES if name not in {heat.table.name for heat in shown}],
         recipes=_RECIPES,
         marks=MARKS,
+        meanings=MEANINGS,
         steps=STEPS,
-        far=FAR,
+        stated=FAR,
+        far=judged_at(run.scores for run in runs),
+        looked=runs[0].looked if runs else FAR,
         tracked=TRACKED,
         rungs=ladder(runs),
         lengths=length_sheets(runs),
@@ -82,6 +86,7 @@ def _head(runs: Sequence[Run]) -> dict[str, Any]:
         "statuses": [(status, statuses[status]) for status in order if statuses[status] or status in _STATUSES[:1]],
         "tasks": len({run.subject for run in runs}),
         "models": len({run.model for run in runs}),
+        "scored": sum(bool(run.scores) for run in runs),
         # the members of an ensemble share its seconds
         "seconds": sum(float(run.record.get("seconds") or 0) / run.record.get("shared", 1) for run in runs),
         "made": Counter(made for run in runs if (made := made_by(run))).most_common(),
@@ -94,17 +99,18 @@ def _environment() -> Environment:
     made = Environment(
         loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"score": _score, "duration": _duration}
+    made.filters |= {"score": _score, "whole": _whole, "fixed": fixed, "duration": _duration}
     return made
 
 
 def _score(value: int | float | None) -> str:
-    """Writes a score with two digits; what only rounds to 1 is not written as 1."""
-    if value is None:
-        return "–"
-    text = f"{value:.2f}"
-    text = f"{value:.3f}" if text == "1.00" and value < 1 else text
-    return {"-0.00": "0.00", "1.000": "0.999"}.get(text, text).replace("-", "−")
+    """Writes a score as cells have it, with two digits."""
+    return "–" if value is None else fixed(value)
+
+
+def _whole(value: int | float | None) -> str:
+    """Writes a score as it is, for those who look closer."""
+    return "–" if value is None else fixed(value, 6).rstrip("0").rstrip(".")
 
 
 def _duration(seconds: int | float) -> str:

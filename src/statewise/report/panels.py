@@ -12,9 +12,11 @@ from statewise.report.charts import (
     Axis,
     Key,
     Line,
+    Number,
     Panel,
     degrees,
     draw_chart,
+    fixed,
     kinds,
     log_axis,
     score_axis,
@@ -22,7 +24,7 @@ from statewise.report.charts import (
     step_axis,
 )
 from statewise.report.levels import LADDER
-from statewise.report.runs import FAR, Run, Subject, at_best_rate, grouped, thinned
+from statewise.report.runs import Run, Subject, at_best_rate, grouped, thinned
 
 _LEAST_LOSS = 1e-8
 # of all learning curves together, so that thousands of runs still make a page that opens at once
@@ -41,14 +43,13 @@ class Sheet:
 
 def length_sheets(runs: Iterable[Run]) -> list[Sheet]:
     """Draws score against length: a sheet for each family of tasks, a panel for each model, a curve for each size."""
-    plain = [run for run in runs if run.scores and run.config.get("samples") is None and run.additive == "none"]
+    plain = [run for run in _ended(runs) if run.config.get("samples") is None and run.additive == "none"]
     sheets = []
     for family, members in _families(plain):
         sizes = sorted({run.subject.size for run in members}, key=_none_first)
         colour = dict(zip(sizes, degrees(len(sizes)), strict=True))
         lengths = sorted({length for run in members for length in run.scores})
         x = log_axis(lengths, "length of words", None if len(lengths) > 4 else lengths)
-        y = score_axis([score for run in members for score in run.scores.values()], "score")
         panels = []
         for (label, recipe), some in _models(members):
             lines = []
@@ -57,6 +58,7 @@ def length_sheets(runs: Iterable[Run]) -> list[Sheet]:
                 lines += _spread(best, colour[size], f"{label} on {Subject(family, size)}")
             if lines:
                 name = f"Score against length, {label}, {recipe} recipe, {family}"
+                y = score_axis(_heights(lines), "score")
                 panels.append(Panel(label, f"{recipe} recipe", (draw_chart(_behind(lines), x, y, name, 150),)))
         legend = tuple(Key(colour[size], f"m = {size}") for size in sizes if size is not None)
         sheets.append(Sheet(family, legend, tuple(panels)))
@@ -87,30 +89,31 @@ def learning_sheets(runs: Iterable[Run]) -> list[Sheet]:
 
 def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
     """Draws Figure 2: the score at the far length against the number of training words."""
-    fixed = [run for run in runs if run.config.get("samples") is not None and run.far is not None]
-    if not fixed:
+    few = [run for run in _ended(runs) if run.config.get("samples") is not None]
+    if all(run.far is None for run in few):
         return []
-    labels = [label for label, _ in _models(fixed)]
+    far = f"{few[0].judged:,}"
+    labels = [label for label, _ in _models(few)]
     models = list(dict.fromkeys(model for model, _ in labels))
     colour = dict(zip(models, kinds(len(models)), strict=True))
-    sizes = sorted({run.config["samples"] for run in fixed})
+    sizes = sorted({run.config["samples"] for run in few})
     x = log_axis(sizes, "training words", sizes if len(sizes) <= 6 else None)
-    y = score_axis([run.far or 0.0 for run in fixed], f"score at {FAR}")
     panels = []
-    for subject, some in grouped(fixed, lambda run: run.subject).items():
+    for subject, some in grouped(few, lambda run: run.subject).items():
         lines = []
         for label, of_model in _models(some):
             points = grouped(of_model, lambda run: run.config["samples"])
             lines += _medians(points, colour[label[0]], f"{label[0]}, {label[1]} recipe", label[1] == "stated")
-        name = f"Score at length {FAR} against the number of training words, {subject}"
-        panels.append(Panel(str(subject), "", (draw_chart(_behind(lines), x, y, name, 190),)))
+        name = f"Score at length {far} against the number of training words, {subject}"
+        y = score_axis(_heights(lines), f"score at {far}")
+        panels += [Panel(str(subject), "", (draw_chart(_behind(lines), x, y, name, 190),))] if lines else []
     legend = tuple(Key(colour[model], f"{model}, {recipe}", recipe == "stated") for model, recipe in labels)
     return [Sheet("Figure 2: how many words are enough", legend, tuple(panels))]
 
 
 def additive_sheets(runs: Iterable[Run]) -> list[Sheet]:
     """Draws Figure 3: what additive terms do, against the size of the task and against length."""
-    plain = [run for run in runs if run.config.get("samples") is None and run.scores]
+    plain = [run for run in _ended(runs) if run.config.get("samples") is None]
     terms = sorted({run.additive for run in plain}, key=lambda term: (term != "none", term))
     colour = dict(zip(terms, kinds(len(terms)), strict=True))
     panels = []
@@ -129,19 +132,19 @@ def additive_sheets(runs: Iterable[Run]) -> list[Sheet]:
                 for term, of_term in by_term.items()
                 for line in _medians(grouped(of_term, lambda run: run.subject.size), colour[term], f"term {term}")
             ]
-            y = score_axis([run.far or 0.0 for run in sized], f"score at {FAR}")
+            y = score_axis(_heights(lines), f"score at {sized[0].judged:,}")
             chart = draw_chart(_behind(lines), log_axis(sizes, "m", sizes), y, f"Additive terms, {title}")
         else:
             lengths = sorted({length for run in some for length in run.scores})
-            y = score_axis([score for run in some for score in run.scores.values()], "score")
             lines = [
                 line
                 for term, of_term in grouped(some, lambda run: run.additive).items()
                 for line in _spread(at_best_rate(of_term) or of_term, colour[term], f"term {term}")
             ]
+            y = score_axis(_heights(lines), "score")
             chart = draw_chart(_behind(lines), log_axis(lengths, "length of words"), y, f"Additive terms, {title}")
             note = f"{some[0].subject}, {budget}"
-        panels.append(Panel(title, note, (chart,)))
+        panels += [Panel(title, note, (chart,))] if lines else []
     legend = tuple(Key(colour[term], "no additive term" if term == "none" else f"{term} term") for term in terms)
     return [Sheet("Figure 3: additive terms", legend, tuple(panels))] if panels else []
 
@@ -158,12 +161,12 @@ def _learning(runs: Sequence[Run], colour: dict[float, str], most: int, name: st
         loss = [(seen.step, max(seen.loss, _LEAST_LOSS)) for seen in looks if seen.loss is not None]
         scores.append(Line(score, colour[run.rate], title, "faint", ended))
         losses.append(Line(loss, colour[run.rate], title, "faint", ended))
-    heights = [up for line in scores for _, up in line.points]
-    depths = [up for line in losses for _, up in line.points]
+    heights, depths = _heights(scores), _heights(losses)
     charts = []
     if heights:
-        named = f"Score at length {FAR} while learning, {name}"
-        charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {FAR}"), named, 112))
+        looked = f"{runs[0].looked:,}"
+        named = f"Score at length {looked} while learning, {name}"
+        charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {looked}"), named, 112))
     if depths:
         charts.append(draw_chart(losses, x, log_axis(depths, "loss"), f"Loss while learning, {name}", 112))
     return tuple(charts)
@@ -178,7 +181,7 @@ def _spread(runs: Sequence[Run], colour: str, name: str) -> list[Line]:
     if not middle:
         return []
     rate, seeds = runs[0].rate, f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
-    end = ", ".join(f"{up:.2f} at {short_number(across)}" for across, up in middle)
+    end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in middle)
     each = [
         Line([(length, score) for length, score in sorted(run.scores.items())], colour, "", "faint")
         for run in runs
@@ -195,10 +198,20 @@ def _medians(points: dict[Any, list[Run]], colour: str, name: str, dashed: bool 
         if best:
             seeds += [(place, score) for score in best]
             middle.append((place, statistics.median(best)))
-    end = ", ".join(f"{up:.2f} at {short_number(across)}" for across, up in middle)
+    end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in middle)
     if not middle:
         return []
     return [Line(seeds, colour, kind="dots"), Line(middle, colour, f"{name}: {end}", dashed=dashed)]
+
+
+def _ended(runs: Iterable[Run]) -> list[Run]:
+    """Gives the runs that count where rates are compared: what diverged has no curve, and counts as chance."""
+    return [run for run in runs if run.scores or run.status == "diverged"]
+
+
+def _heights(lines: Iterable[Line]) -> list[Number]:
+    """Gives how high the points of curves lie, so that an axis goes only as far as they do."""
+    return [up for line in lines for _, up in line.points]
 
 
 def _behind(lines: Sequence[Line]) -> list[Line]:

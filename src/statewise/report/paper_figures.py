@@ -127,20 +127,20 @@ def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], Non
 
     def draw(axes: "Axes") -> None:
         for harmonic in range(-(m // 2), m // 2 + 1):
-            axes.axhline(harmonic, color=_GUIDE, linewidth=0.5)
+            axes.axhline(harmonic, color=_GUIDE, linewidth=0.5, zorder=0)
         for index, seed in enumerate(sorted({row["seed"] for row in rows})):
             some = [row for row in rows if row["seed"] == seed]
             largest = max(row["weight"] for row in some)
             sizes = [10 + 70 * row["weight"] / largest for row in some]
-            # whole turns are no difference
-            shown = [(row["harmonic"] + m / 2) % m - m / 2 for row in some]
+            shown = [row["harmonic"] for row in some]
             places = [row["place"] + 0.15 * index for row in some]
             colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
             axes.scatter(places, shown, s=sizes, color=colour, marker=marker, label=f"seed {seed}")
         axes.set_xlabel("plane, by the size of the readout's weights")
         axes.set_ylabel(r"harmonic $\theta_1 / (2\pi/m)$")
         axes.set_title(f"Planes of rotations trained on sums modulo {m}", fontsize=9)
-        axes.legend(frameon=False, fontsize=8)
+        # inside, its marks would look like planes
+        _legend(axes)
 
     return draw
 

@@ -18,8 +18,11 @@ MOST_PORTRAITS = 6
 _MOST_STATES, _MOST_TRIES, _MOST_TABLE = 60, 24, 300
 _SIZE, _MOST_SYMBOLS = 240, 3
 _TURNS_OF, _MOST_CIRCLES = 10, 12
+# of the circle on which angles are drawn, and how near symbols are whose labels are one
+_RADIUS, _TOGETHER = 40.0, math.radians(12)
 
 Point = tuple[float, float]
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -218,12 +221,12 @@ def _arrow(source: Point, target: Point, middle: float, size: float, drawn: Draw
     head = max(3.5, size * 0.42)
     if source == target:
         away = math.atan2(source[1] - middle, source[0] - middle)
-        first = _beside(source, away - 0.5, size)
-        last = _beside(source, away + 0.5, size + head * 0.6)
-        left, right = _beside(source, away - 0.75, size + 20), _beside(source, away + 0.75, size + 20)
-        path = f"M{_at(first)}C{_at(left)} {_at(right)} {_at(last)}"
-        back = math.atan2(right[1] - last[1], right[0] - last[0])
-        end = last
+        # it leaves and meets the circle at right angles; each symbol's is a little wider
+        aside, reach = 0.4 + 0.16 * drawn.place, size + 22 + 4 * drawn.place
+        back = away + aside
+        first, end = _beside(source, away - aside, size), _beside(source, back, size)
+        left, right = _beside(source, away - aside, reach), _beside(source, back, reach)
+        path = f"M{_at(first)}C{_at(left)} {_at(right)} {_at(end)}"
     else:
         along = math.atan2(target[1] - source[1], target[0] - source[0])
         distance = math.dist(source, target)
@@ -233,7 +236,7 @@ def _arrow(source: Point, target: Point, middle: float, size: float, drawn: Draw
         over = _beside(centre, along + math.pi / 2, bend)
         leaving = math.atan2(over[1] - source[1], over[0] - source[0])
         back = math.atan2(over[1] - target[1], over[0] - target[0])
-        first, end = _beside(source, leaving, size), _beside(target, back, size + 1.5)
+        first, end = _beside(source, leaving, size), _beside(target, back, size)
         path = f"M{_at(first)}Q{_at(over)} {_at(end)}"
     wings = [_beside(end, back + turn, head) for turn in (-0.42, 0.42)]
     return Markup('<g class="arrow {}"><title>{}</title><path d="{}"/><path class="head" d="M{}L{}L{}Z"/></g>').format(
@@ -267,27 +270,60 @@ def _turns(weights: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _circle(angles: np.ndarray, volume: float) -> Circle:
     size = len(angles)
-    turned = np.mod(angles[1] * size / (2 * np.pi), size)
-    harmonic = float(min(turned, size - turned))
-    name = f"Angles of {size} symbols"
-    parts = [
-        Markup('<svg class="machine" viewBox="-10 0 140 120" role="img" aria-label="{}">').format(name),
-        Markup('<circle class="ring" cx="60" cy="60" r="40"/>'),
-    ]
-    # symbols at one angle are written together
-    together: dict[int, list[int]] = {}
-    for a, angle in enumerate(angles.tolist()):
-        together.setdefault(round(math.degrees(angle) / 6) % 60, []).append(a)
-    for some in together.values():
-        angle = -float(angles[some[0]])
-        dot, text = _beside((60.0, 60.0), angle, 40.0), _beside((60.0, 60.0), angle, 51.0)
-        spoke = _at(dot)
-        parts.append(Markup('<path class="spoke" d="M60 60L{}"/>').format(spoke))
+    turns = float(angles[1]) / (2 * math.pi)
+    # whole turns are no difference: from -m/2, which is left out, to m/2
+    harmonic = size * (turns - math.ceil(turns - 0.5))
+    groups = _near_each_other(angles)
+    parts = [Markup('<circle class="ring" cx="60" cy="60" r="{}"/>').format(_RADIUS)]
+    for angle in angles.tolist():
+        dot = _beside((60.0, 60.0), -angle, _RADIUS)
+        parts.append(Markup('<path class="spoke" d="M60 60L{}"/>').format(_at(dot)))
         parts.append(Markup('<circle class="dot c0" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(*dot))
-        label = " ".join(map(str, some[:2])) + (" …" if len(some) > 2 else "")
-        parts.append(
-            Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="middle" font-size="8">{}</text>').format(
-                text[0], text[1] + 3, label
-            )
-        )
-    return Circle(harmonic, volume, Markup("").join([*parts, Markup("</svg>")]))
+    taken: list[Box] = []
+    for some in groups:
+        label, box = _label(angles, some)
+        # a label that would lie on another is left out; its dots stay
+        if not any(_overlap(box, other) for other in taken):
+            taken.append(box)
+            parts.append(label)
+    name = f"Angles of {size} symbols, together: {', '.join(' '.join(map(str, some)) for some in groups)}"
+    opening = Markup('<svg class="machine" viewBox="-12 0 144 120" role="img" aria-label="{}">').format(name)
+    return Circle(harmonic, volume, Markup("").join([opening, *parts, Markup("</svg>")]))
+
+
+def _near_each_other(angles: np.ndarray) -> list[list[int]]:
+    """Groups the symbols whose places on the circle nearly coincide, around the circle."""
+    places = np.mod(angles, 2 * math.pi)
+    order = np.argsort(places, kind="stable")
+    gaps = np.diff(places[order], prepend=places[order[-1]] - 2 * math.pi)
+    # a group must not be cut where the circle begins
+    order = np.roll(order, -int(np.argmax(gaps))).tolist()
+    groups: list[list[int]] = []
+    for a in order:
+        if groups and (places[a] - places[groups[-1][0]]) % (2 * math.pi) < _TOGETHER:
+            groups[-1].append(a)
+        else:
+            groups.append([a])
+    return [sorted(some) for some in groups]
+
+
+def _label(angles: np.ndarray, some: Sequence[int]) -> tuple[Markup, Box]:
+    """Writes the names of symbols outside of their dots, and tells where they lie."""
+    middle = complex(np.exp(-1j * angles[list(some)]).sum())
+    across, up = _beside((60.0, 60.0), math.atan2(middle.imag, middle.real), _RADIUS + 7)
+    # beside the circle a label begins at its dots, above and below it stands in the middle
+    side = (across - 60) / (_RADIUS + 7)
+    anchor = "start" if side > 0.5 else "end" if side < -0.5 else "middle"
+    text = " ".join(map(str, some[:2] if len(some) > 3 else some)) + (" …" if len(some) > 3 else "")
+    width = 4.6 * len(text)
+    left = across - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+    # texts stand on their line: those above the circle keep clear of it, those below hang
+    line = up + 3 + 3 * (up - 60) / (_RADIUS + 7)
+    made = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" font-size="8"><title>{}</title>{}</text>').format(
+        across, line, anchor, " ".join(map(str, some)), text
+    )
+    return made, (left, line - 6, left + width, line)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

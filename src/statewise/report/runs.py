@@ -1,14 +1,14 @@
 """Records as a page reads them: light values, grouped by what they are about."""
 
 import math
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from statewise.errors import ExpressionError
 from statewise.expressions import Call, parse
+from statewise.papers.choice import best_rate
 from statewise.store import LENGTH
 
 # the length at which the paper scores, and the score from which a task counts as tracked
@@ -20,7 +20,7 @@ Look = TypeVar("Look")
 
 @dataclass(frozen=True)
 class Seen:
-    """One look during training: the loss, and the score at the far length where it was tried."""
+    """One look during training: the loss, and the score at the length of looks where it was tried."""
 
     step: int
     loss: float | None
@@ -50,6 +50,8 @@ class Run:
         scores: by test length.
         history: what looks saw, thinned out.
         record: what else was recorded, without the history.
+        judged: the length at which the store's runs are judged.
+        looked: the length at which looks are scored.
     """
 
     key: str
@@ -58,6 +60,8 @@ class Run:
     scores: dict[int, float]
     history: tuple[Seen, ...]
     record: dict[str, Any]
+    judged: int = FAR
+    looked: int = FAR
 
     @property
     def task(self) -> str:
@@ -76,8 +80,13 @@ class Run:
 
     @property
     def far(self) -> float | None:
-        """The score at the paper's length."""
-        return self.scores.get(FAR)
+        """The score at the length at which runs are judged."""
+        return self.scores.get(self.judged)
+
+    @property
+    def near(self) -> float | None:
+        """The score on training lengths."""
+        return _number((self.record.get("in_distribution") or {}).get("score"))
 
     @property
     def tracked(self) -> bool:
@@ -109,8 +118,24 @@ class Run:
 
 
 def read_runs(records: Iterable[dict[str, Any]]) -> list[Run]:
-    """Reads records, and keeps of them what a page shows."""
-    return [_run(record) for record in records]
+    """Reads records, and keeps of them what a page shows; all are judged at one length."""
+    # most of a record is its history, so that it is thinned before the next is read
+    light = [record | {"history": thinned(record.get("history") or [], _MOST_LOOKS)} for record in records]
+    scores = [_scores(record) for record in light]
+    judged = judged_at(scores)
+    looked = judged_at((dict.fromkeys(record.get("probe") or [], 0.0) for record in light), judged)
+    return [_run(record, some, judged, looked) for record, some in zip(light, scores, strict=True)]
+
+
+def judged_at(scores: Iterable[Mapping[int, float]], preferred: int = FAR) -> int:
+    """Gives the preferred length where any run was tested there, otherwise the longest at which one was.
+
+    Args:
+        scores: of each run, by length.
+        preferred: the paper's length, or another.
+    """
+    tested = {length for some in scores for length in some}
+    return preferred if preferred in tested else max(tested, default=preferred)
 
 
 def subject_of(task: str) -> Subject:
@@ -139,14 +164,15 @@ def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Ru
 
 
 def at_best_rate(runs: Sequence[Run]) -> list[Run]:
-    """Gives the runs at the rate whose median score at the far length is best, as the paper chooses."""
-    ended = (run for run in runs if run.far is not None or run.status == "diverged")
+    """Gives the runs at the best rate, as the paper chooses; where none was tested far, by their longest length."""
+    length = judged_at(run.scores for run in runs)
+    ended = [run for run in runs if length in run.scores or run.status == "diverged"]
     by_rate = grouped(ended, lambda run: run.rate)
     if not by_rate:
         return []
     # a run that diverged counts as chance: the seeds that survive do not speak for all
-    best = max(by_rate.values(), key=lambda some: statistics.median(run.far or 0.0 for run in some))
-    return [run for run in best if run.far is not None]
+    scores = {rate: [(run.scores.get(length, 0.0), run.near or 0.0) for run in some] for rate, some in by_rate.items()}
+    return [run for run in by_rate[best_rate(scores)] if length in run.scores]
 
 
 def thinned(looks: Sequence[Look], most: int) -> Sequence[Look]:
@@ -155,22 +181,21 @@ def thinned(looks: Sequence[Look], most: int) -> Sequence[Look]:
     return looks[(len(looks) - 1) % stride :: stride]
 
 
-def _run(record: dict[str, Any]) -> Run:
-    config = record.get("config") or {}
-    scores = {
-        int(s["length"]): float(s["score"]) for s in record.get("scores") or [] if _number(s["score"]) is not None
-    }
-    rest = {name: value for name, value in record.items() if name not in ("history", "config", "key", "status")}
-    history = _history(record.get("history") or [], record.get("probe") or [])
-    return Run(str(record["key"]), str(record["status"]), config, scores, history, rest)
+def _scores(record: dict[str, Any]) -> dict[int, float]:
+    each = ((int(score["length"]), _number(score["score"])) for score in record.get("scores") or [])
+    return {length: score for length, score in each if score is not None}
 
 
-def _history(looks: Sequence[dict[str, Any]], probe: Sequence[int]) -> tuple[Seen, ...]:
-    place = list(probe).index(FAR) if FAR in probe else None
-    return tuple(
+def _run(record: dict[str, Any], scores: dict[int, float], judged: int, looked: int) -> Run:
+    probe = list(record.get("probe") or [])
+    place = probe.index(looked) if looked in probe else None
+    history = tuple(
         Seen(look["step"], _number(look["loss"]), None if place is None else _number(look["scores"][place]))
-        for look in thinned(looks, _MOST_LOOKS)
+        for look in record["history"]
     )
+    rest = {name: value for name, value in record.items() if name not in ("history", "config", "key", "status")}
+    config = record.get("config") or {}
+    return Run(str(record["key"]), str(record["status"]), config, scores, history, rest, judged, looked)
 
 
 def _number(value: Any) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from statewise.errors import StoreError, shorten
 
+STATUSES = ("done", "stopped", "diverged", "failed")
 # the length at which runs are compared
 LENGTH = 500
 COLUMNS = (
@@ -45,6 +46,8 @@ def check_record(record: Any) -> None:
     wrong += [f"config.{name}" for name in ("task", "model", "recipe") if not isinstance(config.get(name), str | None)]
     if not wrong and not re.fullmatch("[0-9a-f]{32}", record["key"]):
         wrong = ["key"]
+    if not wrong and record["status"] not in STATUSES:
+        wrong = ["status"]
     scores = [*(record.get("scores") or []), *filter(None, [record.get("in_distribution")])]
     if not all(isinstance(score, dict) and isinstance(score.get("score"), int | float) for score in scores):
         wrong.append("scores")

@@ -88,13 +88,19 @@ class Store:
             found = self._connection.execute("SELECT key FROM runs WHERE hex(key) LIKE ? || '%'", [prefix.upper()])
             return [bytes(key).hex() for (key,) in found]
 
-    def rows(self, limit: int | None = None, **equal: Any) -> list[dict[str, Any]]:
-        """Gives the columns of runs, in the order in which they ended, without their records."""
+    def count(self, **equal: Any) -> int:
+        """Gives how many runs have the values given in their columns."""
         where, values = _condition(equal)
-        asked = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id LIMIT ?"
         with self._translated():
-            found = self._connection.execute(asked, [*values, -1 if limit is None else limit])
-            return [dict(zip(("key", *COLUMNS), (row[0].hex(), *row[1:]), strict=True)) for row in found]
+            return int(self._connection.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0])
+
+    def rows(self, limit: int | None = None, **equal: Any) -> list[dict[str, Any]]:
+        """Gives the columns of runs, in the order in which they ended, without their records; of many, the last."""
+        where, values = _condition(equal)
+        asked = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id DESC LIMIT ?"
+        with self._translated():
+            found = self._connection.execute(asked, [*values, -1 if limit is None else limit]).fetchall()
+        return [dict(zip(("key", *COLUMNS), (row[0].hex(), *row[1:]), strict=True)) for row in reversed(found)]
 
     def records(self, **equal: Any) -> Iterator[dict[str, Any]]:
         """Gives whole records, in the order in which they ended, of runs whose columns have the values given."""

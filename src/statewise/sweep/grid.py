@@ -52,7 +52,7 @@ class Grid:
         empty = next((option for block in self.blocks for option, values in block.items() if not values), None)
         if empty is not None or not self.blocks:
             what = "no [[grid]]" if empty is None else f'no values for "{shorten(empty)}"'
-            raise GridError(f"the grid has {what}, so there is nothing to run; give it some")
+            raise GridError(f"the grid has {what}, so there is nothing to run; add what is missing")
         if self.size > MAX_RUNS:
             raise GridError(f"the grid has {shorten(f'{self.size:,}')} runs; at most {MAX_RUNS:,} are taken; split it")
 

@@ -61,26 +61,26 @@
   const runs = data.runs.map((row) => {
     const config = { ...data.common, ...row.c };
     for (const name of row.x || []) delete config[name];
-    const scores = row.r || {}, lengths = Object.keys(scores).map(Number).sort((a, b) => a - b);
-    const last = lengths[lengths.length - 1];
+    const scores = row.r || {}, lengths = Object.keys(scores).map(Number).sort((a, b) => a - b), last = lengths[lengths.length - 1];
     return {
       key: row.k, config, own: row.c || {}, scores, lengths, row,
       text: [row.k, row.s, config.task, config.model, config.recipe, `seed=${config.seed}`, `lr=${config.lr}`, row.e].join(" ").toLowerCase(),
       cells: {
         task: config.task, model: config.model, recipe: config.recipe, status: row.s, hidden: config.hidden, steps: row.n,
-        lr: config.lr, seed: config.seed, inside: row.i, far: scores[500], longest: last > 500 ? scores[last] : undefined,
+        lr: config.lr, seed: config.seed, inside: row.i, far: scores[data.far], longest: scores[last],
         loss: row.l, seconds: row.t,
       },
     };
   });
-  const score = (value) => value.toFixed(3).replace("-", "−");
+  const signed = (text) => (Number(text) ? text : text.replace("-", "")).replace("-", "−");
+  const score = (value) => signed(value.toFixed(2)), whole = (value) => signed(String(value));
   const columns = [
     ["task", "task"], ["model", "model"], ["recipe", "recipe"],
-    ["far", "score at 500", score], ["longest", "score, longest", score], ["inside", "score, short words", score], ["status", "status"],
+    ["far", `score at ${data.far.toLocaleString("en")}`, score], ["longest", "score, longest", score], ["inside", "score, short words", score], ["status", "status"],
     ["hidden", "H", String], ["steps", "steps", (n) => n.toLocaleString("en")], ["lr", "rate", String], ["seed", "seed", String],
     ["loss", "loss", (n) => n.toPrecision(2)], ["seconds", "seconds", (n) => n.toFixed(1)],
   ];
-  const EACH = 100;
+  const EACH = 100, VIEW = "#runs?", FIELDS = ["text", "status", "model", "recipe"];
   const form = find("filters"), body = document.querySelector(".runs tbody"), head = document.querySelector(".runs thead");
   const opened = new Set();
   let sorted = null, falling = false, page = 0, chosen = runs;
@@ -101,15 +101,27 @@
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
     return falling ? -order : order;
   };
+  const written = (value) => (value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value));
+  // "rate=0.01" asks for a column by its title or its option, "hidden=64" for any option; other words are text
+  const named = new Map([...runs.flatMap((run) => Object.keys(run.config)), ...columns.map(([name]) => name)].map((name) => [name.toLowerCase(), name]));
+  columns.forEach(([name, title]) => named.set(title.toLowerCase(), name));
+  const asked = (word) => {
+    const cut = word.indexOf("="), name = named.get(word.slice(0, cut)), wanted = word.slice(cut + 1);
+    if (cut < 1 || name === undefined) return (run) => run.text.includes(word);
+    return (run) => {
+      const value = name in run.cells ? run.cells[name] : run.config[name];
+      if (!wanted || value === undefined) return !wanted;
+      return typeof value === "number" && !Number.isNaN(Number(wanted)) ? value === Number(wanted) : written(value).toLowerCase().includes(wanted);
+    };
+  };
   const choose = () => {
-    const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const tests = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean).map(asked);
     const wanted = ["status", "model", "recipe"].map((name) => [name, form.elements[name].value]).filter(([, value]) => value);
-    chosen = runs.filter((run) => words.every((word) => run.text.includes(word)) && wanted.every(([name, value]) => String(run.cells[name]) === value));
+    chosen = runs.filter((run) => tests.every((test) => test(run)) && wanted.every(([name, value]) => String(run.cells[name]) === value));
     if (sorted) chosen.sort(compare);
     page = 0;
   };
 
-  const written = (value) => (value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value));
   const toml = (config) => Object.entries(config).filter(([, value]) => value !== null).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join("\n");
   const list = (pairs, own) => {
     const made = make("dl", null, { class: "pairs" });
@@ -125,8 +137,8 @@
     const made = make("div", null, { class: "details" });
     if (run.row.e) made.append(make("p", run.row.e, { class: "reason" }));
     const facts = [["key", run.key]];
-    if (run.row.i !== undefined) facts.push(["score, training lengths", score(run.row.i)]);
-    run.lengths.forEach((length) => facts.push([`score at ${length.toLocaleString("en")}`, score(run.scores[length])]));
+    if (run.row.i !== undefined) facts.push(["score, training lengths", whole(run.row.i)]);
+    run.lengths.forEach((length) => facts.push([`score at ${length.toLocaleString("en")}`, whole(run.scores[length])]));
     if (run.row.l !== undefined) facts.push(["last loss", run.row.l.toPrecision(4)]);
     if (run.row.p !== undefined) facts.push(["parameters", run.row.p.toLocaleString("en")]);
     if (run.row.f) facts.push(["finished", `${run.row.f} UTC`]);
@@ -144,17 +156,21 @@
       const value = run.cells[name], cell = make(place ? "td" : "th", null, place ? {} : { scope: "row" });
       const text = value === undefined || value === null ? "–" : write && typeof value === "number" ? write(value) : String(value);
       if (!place) {
-        const button = make("button", text, { type: "button", "aria-expanded": String(opened.has(run.key)), title: text });
-        button.addEventListener("click", () => toggle(run));
+        const button = make("button", null, { type: "button", "aria-expanded": String(opened.has(run.key)), title: text });
+        // long names break where their parts end
+        text.split(/(?<=[_(,])/).forEach((part) => button.append(part, make("wbr")));
         cell.append(button);
       } else {
         cell.textContent = text;
         if (write) cell.className = "number";
-        else cell.title = text;
+        cell.title = write === score && typeof value === "number" ? whole(value) : text;
+        if (name === "longest" && value !== undefined) cell.title += ` at length ${run.lengths[run.lengths.length - 1].toLocaleString("en")}`;
         if (name === "status") cell.className = `status ${text.replace(/\W/g, "")}`;
       }
       row.append(cell);
     });
+    // the whole row opens the run, but whoever marks its text wants to copy it
+    row.addEventListener("click", () => { if (getSelection().isCollapsed) toggle(run); });
     if (!opened.has(run.key)) return [row];
     const more = make("tr", null, { class: "opened" }), cell = make("td", null, { colspan: String(columns.length) });
     cell.append(details(run));
@@ -182,7 +198,7 @@
     const run = runs.find((one) => one.key === key);
     if (!run) return;
     if (!chosen.includes(run)) {
-      for (const name of ["text", "status", "model", "recipe"]) form.elements[name].value = "";
+      for (const name of FIELDS) form.elements[name].value = "";
       choose();
     }
     opened.add(key);
@@ -195,6 +211,24 @@
     row.querySelector("button").focus({ preventScroll: true });
   };
 
+  // what is chosen, and in which order, is in the address: whoever is given it sees the same runs
+  const changed = () => {
+    choose();
+    draw();
+    const view = new URLSearchParams(FIELDS.map((name) => [name, form.elements[name].value]).filter(([, value]) => value));
+    if (sorted) view.set(falling ? "falling" : "rising", sorted);
+    history.replaceState(null, "", String(view) ? VIEW + view : "#runs");
+  };
+  const restore = () => {
+    const view = new URLSearchParams(location.hash.slice(VIEW.length));
+    FIELDS.forEach((name) => { form.elements[name].value = view.get(name) || ""; });
+    falling = view.has("falling");
+    sorted = columns.map(([name]) => name).find((name) => name === view.get(falling ? "falling" : "rising")) || null;
+    choose();
+    draw();
+    find("runs").scrollIntoView();
+  };
+
   const line = make("tr");
   for (const [name, title, write] of columns) {
     const cell = make("th", null, { scope: "col", "data-name": name, class: write ? "number" : "" }), button = make("button", title, { type: "button" });
@@ -202,23 +236,25 @@
       // numbers begin with the largest
       falling = sorted === name ? !falling : Boolean(write);
       sorted = name;
-      choose();
-      draw();
+      changed();
     });
     cell.append(button);
     line.append(cell);
   }
   head.append(line);
-  form.addEventListener("input", () => { choose(); draw(); });
+  form.addEventListener("input", changed);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { choose(); draw(); }));
+  form.addEventListener("reset", () => setTimeout(changed));
   const turn = (by) => { page += by; draw(); find("runs").scrollIntoView(); };
   find("before").addEventListener("click", () => turn(-1));
   find("after").addEventListener("click", () => turn(1));
   form.hidden = find("list").hidden = !runs.length;
   draw();
 
-  const sought = () => { if (location.hash.startsWith("#run-")) open(location.hash.slice(5)); };
+  const sought = () => {
+    if (location.hash.startsWith("#run-")) open(location.hash.slice(5));
+    if (location.hash.startsWith(VIEW)) restore();
+  };
   addEventListener("hashchange", sought);
   // a second click on the same link changes no address
   document.addEventListener("click", (event) => {

@@ -1,0 +1,42 @@
+"""Looks at runs before any is begun: what cannot be built is refused at once, not found out by a worker."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from statewise.machines.files import from_json
+from statewise.sweep.packs import Job
+
+# of a very large grid only so many kinds of runs are looked at
+_MOST = 5_000
+# what a network needs to be built; how many symbols it reads makes none possible or impossible
+_OF_A_NETWORK = ("model", "hidden", "embedding", "additive", "readout")
+_SYMBOLS = 2
+# what neither the task nor its lengths depend on
+_NOT_OF_A_TASK = frozenset({*_OF_A_NETWORK, "recipe", "lr", "seed", "every", "words", "test_lengths", "probe"})
+
+
+def check(jobs: Iterable[Job]) -> None:
+    """Builds the task, the plan and the network of every kind of run once; the first that cannot be built is told."""
+    kinds: dict[Any, Job] = {}
+    for job in jobs:
+        if not job.null and len(kinds) < _MOST:
+            kinds.setdefault(tuple(str(value) for name, value in job.config.items() if name != "seed"), job)
+    if not kinds:
+        return
+    from statewise.assemble import build_network, build_plan, build_task
+    from statewise.plan import Optimisation
+
+    built = set()
+    for job in kinds.values():
+        config = job.config
+        task = tuple(str(value) for name, value in config.items() if name not in _NOT_OF_A_TASK)
+        if task not in built:
+            built.add(task)
+            build_task(config, None if job.machine is None else from_json(job.machine))
+        Optimisation(**{field.name: config[field.name] for field in fields(Optimisation)})
+        build_plan(config)
+        network = tuple(config[name] for name in _OF_A_NETWORK)
+        if network not in built:
+            built.add(network)
+            build_network(config, _SYMBOLS, _SYMBOLS)
