@@ -70,10 +70,15 @@ def test_runs_are_listed_filtered_and_written(swept, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["1"] * 4
     assert parquet.read_table(tmp_path / "runs.parquet").column("key").to_pylist() == [row["key"] for row in rows]
-    one = json.loads(_call("runs", folder / "runs", "--key", rows[0]["key"][:10]).stdout)
+    chosen = ["--key", rows[0]["key"][:10], "--out", tmp_path / "one.jsonl"]
+    one = json.loads(_call("runs", folder / "runs", *chosen).stdout)
     assert key_of(one["config"]) == rows[0]["key"]
-    shown = _call("runs", folder / "runs", "--limit", 2).stdout
-    assert len(shown.splitlines()) == 3
+    assert json.loads((tmp_path / "one.jsonl").read_text()) == one
+    shown = _call("runs", folder / "runs", "--limit", 2).stdout.splitlines()
+    assert "12 of 12 runs, the last 2 of them here" in shown[1]
+    assert shown[2].split()[:4] == ["key", "status", "train", "long"]
+    assert len(shown) == 5
+    assert "0 of 12 runs" in _call("runs", folder / "runs", "--model", "none").stdout
 
 
 def test_stores_runs_and_files_are_merged(swept, tmp_path):
@@ -99,6 +104,12 @@ def test_stores_runs_and_files_are_merged(swept, tmp_path):
         ('[[grid]]\ntask = "parity"\nmodel = "full"\ncolour = 3', "colour"),
         ('[[grid]]\ntask = "parity"\nmodel = "full"\nseed = { count = 1000000001 }', "at most"),
         ('[[grid]]\ntask = "parity"', "no model"),
+        ('[[grid]]\ntask = "parity"\nmodle = "full"', 'did you mean "model"'),
+        ('[[grid]]\ntask = ["parity", "modular_additon(5)"]\nmodel = "full"', 'did you mean "modular_addition"'),
+        ('[[grid]]\ntask = "parity"\nmodel = "block(3)"\nhidden = 16', "16"),
+        ('[[grid]]\ntask = "parity"\nmodel = "full"\nlr = -1.0', "lr"),
+        ('[[grid]]\ntask = "parity"\nmodel = "full"\nsteps = 0', "steps"),
+        ('[[grid]]\ntask = ["null", "modular_addition(1)"]\nmodel = "full"', "at least 2"),
         ("", "nothing to run"),
         ('[[grid]]\ntask = "nowhere.dot"\nmodel = "full"', "nowhere.dot"),
     ],
@@ -116,11 +127,24 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
     folder, _ = swept
     grid, runs = folder / "grid.toml", folder / "runs"
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n')
+    with Store.open(runs) as store:
+        record = next(store.records())
+    for name, change in (
+        ("forged", {"key": "0" * 32}),
+        ("status", {"status": "<b>x"}),
+        ("score", {"scores": [{"length": 10, "score": 99}]}),
+    ):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(record | change) + "\n")
     for arguments, sentence in (
         (["sweep", grid, "--store", runs, "--engine", "rey"], 'did you mean "ray"'),
         (["runs", tmp_path / "none"], "holds no store"),
         (["runs", runs, "--out", tmp_path / "runs.txt"], "choose one of these endings"),
         (["runs", runs, "--key", "zz"], "begins with"),
+        (["runs", runs, "--status", "donee"], 'did you mean "done"'),
+        (["store", "merge", tmp_path / "new", tmp_path / "bad.jsonl"], "has no config"),
+        (["store", "merge", tmp_path / "new", tmp_path / "forged.jsonl"], "is not that of its config"),
+        (["store", "merge", tmp_path / "new", tmp_path / "status.jsonl"], "wrong status"),
+        (["store", "merge", tmp_path / "new", tmp_path / "score.jsonl"], "more than 1"),
         (["store", "merge", runs, runs], "both taken from and into"),
         (["store", "merge", runs, tmp_path / "none"], "does not exist"),
         (["store", "merge", runs, tmp_path / "bad.jsonl"], "has no config"),
@@ -130,17 +154,32 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
         assert done.returncode == 2, arguments
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
+    # what cannot be read begins no store
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_failed_run_is_told_by_the_exit_code(tmp_path):
-    (tmp_path / "grid.toml").write_text('[[grid]]\ntask = ["null", "modular_addition(1)"]\nmodel = "full"\n')
+    (tmp_path / "grid.toml").write_text('[[grid]]\ntask = ["null", "null(crash=true)"]\nmodel = "full"\n')
     done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["failed"] == 1
     row = json.loads(_call("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
     assert row["status"] == "failed"
-    assert "at least 2" in row["reason"]
+    assert "4 times" in row["reason"]
     assert row["reason"] in _call("runs", tmp_path / "runs", "--status", "failed").stdout
+    _call("runs", tmp_path / "runs", "--out", tmp_path / "runs.csv")
+    with (tmp_path / "runs.csv").open() as file:
+        assert {row["status"]: row["reason"] for row in csv.DictReader(file)} == {"done": "", "failed": row["reason"]}
+    again = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
+    assert again.returncode == 1
+    assert "--status failed" in again.stdout
+    assert "--retry-failed" in again.stdout
+
+
+def test_a_dry_run_needs_no_store():
+    done = _call("reproduce", "figure4", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs"]["to_run"] == 3
 
 
 def test_what_is_computed_has_nothing_to_dry_run():
