@@ -15,12 +15,11 @@ from typing import Any
 from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
 from statewise.papers.paper import PRESETS
 from statewise.papers.table import recorded
-from statewise.papers.verdicts import ABOVE, AGREES, BELOW, NOT_LEARNED
+from statewise.papers.verdicts import MARKS
 
 ROOT = Path(__file__).parents[1]
 PAGE, README, RECORDS = ROOT / "docs" / "reproduction.md", ROOT / "README.md", ROOT / "results" / "reproduction"
 BEGIN, END = "<!-- table-addition -->", "<!-- end -->"
-MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
 NOT_RUN = "Not run."
 # a loss that has gone to 0, and a score that has been lost again
 _SETTLED, _LOST = 0.01, 0.1

@@ -154,12 +154,18 @@ def _write_table(table: "Table", parts: list[dict[str, Any]], out: Path) -> list
 
 
 def table_lines(table: "Table") -> Lines:
-    """Gives a table for the eye: ours / the paper's / the ceiling in every cell."""
+    """Gives a table for the eye: ours / the paper's / the ceiling in every cell, and whether they agree."""
+    from statewise.papers.verdicts import MARKS
+
     shown = [["ours / paper / ceiling", "recipe", *(f"{table.column} = {column:,}" for column in table.columns)]]
     for row in table.rows:
-        cells = [" / ".join(_number(part) for part in (c.best, c.published, c.ceiling)) for c in row.cells]
+        cells = [
+            " / ".join(_number(part) for part in (c.best, c.published, c.ceiling)) + f" {MARKS.get(c.verdict, '')}"
+            for c in row.cells
+        ]
         shown.append([row.label, row.recipe, *cells])
-    return [("", line) for line in _aligned(shown)]
+    legend = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
+    return [*(("", line) for line in _aligned(shown)), ("", legend)]
 
 
 def note_lines(table: "Table") -> Lines:
@@ -187,7 +193,8 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def _number(score: float | None) -> str:
-    return "   -" if score is None else f"{score:4.2f}"
+    # no minus before a zero
+    return "    -" if score is None else f"{round(score, 2) + 0.0:5.2f}"
 
 
 def _value(value: Any) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 
 AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
 NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
+# marks of what is said beside a published number
+MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
 # a network that is right on training lengths, and one that is not
 _LEARNED, _UNLEARNED = 0.95, 0.5
 # how far below its score on training lengths a network that drifts is

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from statewise.papers import Cell, Table
-from statewise.papers.verdicts import ABOVE, AGREES, BELOW, NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
+from statewise.papers import Cell, Table, verdicts
+from statewise.papers.verdicts import NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
 from statewise.report.runs import FAR, Run
 
 STEPS = 10
 # a mark for each verdict, so that no colour is needed to read it
-MARKS = {AGREES: "=", NOT_LEARNED: "~", ABOVE: "▲", BELOW: "▼", NOT_PUBLISHED: "○", NOT_RUN: "–"}
+MARKS = {**verdicts.MARKS, NOT_PUBLISHED: "○", NOT_RUN: "–"}
 # what a verdict's name does not say
 MEANINGS = {NOT_LEARNED: "it agrees, but training lengths were not learned in this budget, so that it says little"}
 

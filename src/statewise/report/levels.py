@@ -97,14 +97,10 @@ def _said(silent: Sequence[Run], others: bool, additive: int) -> str:
         others: whether the level has outcomes.
         additive: how many runs of the level have an additive term.
     """
+    if not silent and others:
+        return ""
     if not silent:
-        return (
-            ""
-            if others
-            else f"{_counted(additive)}, all with an additive term"
-            if additive
-            else "no runs in this store"
-        )
+        return f"{_counted(additive)}, all with an additive term" if additive else "no runs in this store"
     tested = any(run.scores for run in silent)
     why = f"none tested at {silent[0].judged:,}" if tested else "none with a score"
     ends = Counter(run.status for run in silent if run.status != "done")

@@ -18,7 +18,7 @@ from statewise.report.listing import listing, made_by, moment_of
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
 from statewise.report.portraits import draw_angles, draw_portraits, table_of_arrows
 from statewise.report.runs import FAR, TRACKED, Run, judged_at, read_runs
-from statewise.store import Store
+from statewise.store import STATUSES, Store
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic")
 _RECIPES = {
@@ -26,7 +26,6 @@ _RECIPES = {
     "statewise": "ours: the last hidden state is normalised in training too",
     "baseline": "other architectures, by the paper’s protocol",
 }
-_STATUSES = ("done", "stopped", "diverged", "failed")
 
 
 def write_page(store: Store, file: Path, preset: str) -> None:
@@ -79,11 +78,11 @@ def _has_any(runs: Sequence[Run], configs: Iterable[dict[str, Any]]) -> bool:
 
 def _head(runs: Sequence[Run]) -> dict[str, Any]:
     statuses = Counter(run.status for run in runs)
-    order = [*_STATUSES, *sorted(statuses.keys() - set(_STATUSES))]
+    order = [*STATUSES, *sorted(statuses.keys() - set(STATUSES))]
     moments = sorted(moment for run in runs if (moment := moment_of(run)) is not None)
     return {
         "runs": len(runs),
-        "statuses": [(status, statuses[status]) for status in order if statuses[status] or status in _STATUSES[:1]],
+        "statuses": [(status, statuses[status]) for status in order if statuses[status] or status in STATUSES[:1]],
         "tasks": len({run.subject for run in runs}),
         "models": len({run.model for run in runs}),
         "scored": sum(bool(run.scores) for run in runs),
