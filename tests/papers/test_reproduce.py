@@ -57,7 +57,8 @@ def test_a_table_that_is_all_in_the_store_is_shown_without_a_run(tmp_path: Path)
     assert {"table-addition.csv", "table-addition-stated.png", "table-addition-baseline.svg"} <= files
     text = ask("table-addition", "--store", str(store)).stdout
     assert "ours / paper / ceiling" in text
-    assert "1.00 / 0.66 / 1.00" in text
+    assert " 1.00 / 0.66 / 1.00 ↑" in text
+    assert "-0.00" not in text
     assert "above the paper" in text
 
 

@@ -160,7 +160,7 @@ def table_lines(table: "Table") -> Lines:
     shown = [["ours / paper / ceiling", "recipe", *(f"{table.column} = {column:,}" for column in table.columns)]]
     for row in table.rows:
         cells = [
-            " / ".join(_number(part) for part in (c.best, c.published, c.ceiling)) + f" {MARKS.get(c.verdict, '')}"
+            f"{_number(c.best):>5} / {_number(c.published)} / {_number(c.ceiling)} {MARKS.get(c.verdict, '')}"
             for c in row.cells
         ]
         shown.append([row.label, row.recipe, *cells])
@@ -194,7 +194,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 def _number(score: float | None) -> str:
     # no minus before a zero
-    return "    -" if score is None else f"{round(score, 2) + 0.0:5.2f}"
+    return "   -" if score is None else f"{round(score, 2) + 0.0:4.2f}"
 
 
 def _value(value: Any) -> str:
