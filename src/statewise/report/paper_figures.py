@@ -151,7 +151,8 @@ def _score_axes(axes: "Axes", table: Table) -> None:
     axes.set_xticks(range(len(table.columns)), [f"{column:,}" for column in table.columns])
     axes.set_xlabel("training words" if table.column == "samples" else table.column)
     axes.set_ylabel("score at length 500")
-    axes.set_ylim(-0.35, 1.1)
+    lowest = min((cell.best for row in table.rows for cell in row.cells if cell.best is not None), default=0.0)
+    axes.set_ylim(min(-0.15, lowest - 0.1), 1.1)
 
 
 def _line(axes: "Axes", row: Row, label: str, colour: str, marker: str, dashes: str) -> None:
