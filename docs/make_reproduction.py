@@ -5,17 +5,18 @@ NAME --out` writes it. What has no record is shown as not run.
 """
 
 import csv
-import gzip
 import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from statewise.cli.runs import read_records as read_file
 from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
 from statewise.papers.paper import PRESETS
 from statewise.papers.table import recorded
 from statewise.papers.verdicts import MARKS
+from statewise.wording import fixed
 
 ROOT = Path(__file__).parents[1]
 PAGE, README, RECORDS = ROOT / "docs" / "reproduction.md", ROOT / "README.md", ROOT / "results" / "reproduction"
@@ -35,11 +36,7 @@ FACTS = {
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """Reads all records of a directory."""
-    records = []
-    for file in sorted(folder.glob("*.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            records += [json.loads(line) for line in lines if line.strip()]
-    return records
+    return [record for file in sorted(folder.glob("*.jsonl.gz")) for record in read_file(file)]
 
 
 def page(folder: Path) -> str:
@@ -269,8 +266,7 @@ def _sentence(note: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    # no minus before a zero
-    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}"
+    return "–" if value is None else fixed(value)
 
 
 def _numbers(values: Iterable[float]) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import statewise
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -19,9 +21,7 @@ def test_examples_run(script):
 
 
 def test_readme_shows_what_the_demo_prints():
-    done = subprocess.run(
-        [sys.executable, "-c", "from statewise.cli import main; main()", "demo"], capture_output=True, text=True
-    )
+    done = statewise("demo")
     readme = (ROOT / "README.md").read_text()
     # scores and times depend on the machine; what was done does not
     for line in done.stdout.splitlines()[:3]:

@@ -1,11 +1,12 @@
 """The layer inside torch.compile and torch.export, and a million steps, each in a process of its own."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import needs
 
 
 def run(*arguments, seconds=280):
@@ -20,8 +21,7 @@ def test_the_layer_compiles_as_one_graph():
 
 
 def test_the_layer_compiles_to_machine_code():
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler; install the package g++")
+    needs.program("g++", "g++")
     run("compile", "inductor")
 
 

@@ -2,14 +2,13 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from statewise.errors import RunError
 from statewise.theory.parity import fit_readouts, frequency, learned, track_parity, wilson
+from tests.command import statewise
 
 
 @pytest.mark.parametrize("hidden", [1, 2, 3, 4])
@@ -57,14 +56,13 @@ def test_bad_sizes_are_refused():
 
 
 def test_the_command_prints_and_draws(tmp_path):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "demo-parity", "--draws", "500"]
-    command += ["--length", "2000", "--plot", str(tmp_path / "p.png"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    plot = tmp_path / "p.png"
+    done = statewise("demo-parity", "--draws", "500", "--length", "2000", "--plot", plot, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [row["hidden"] for row in result["rows"]] == list(range(1, 11))
     assert result["correct"] == result["words"]
-    assert (tmp_path / "p.png").stat().st_size > 5_000
-    done = subprocess.run([*command[:3], "demo-parity", "--plot", "x.txt"], capture_output=True, text=True, timeout=60)
+    assert plot.stat().st_size > 5_000
+    done = statewise("demo-parity", "--plot", "x.txt")
     assert done.returncode == 2
     assert ".png or .svg" in done.stderr

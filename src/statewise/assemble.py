@@ -41,8 +41,13 @@ def build_network(options: dict[str, Any], tokens: int, classes: int) -> nn.Modu
 def build_training(options: dict[str, Any], kept: Machine | None = None) -> Training:
     """Builds a training at its first step."""
     task = build_task(options, kept)
-    optimisation = Optimisation(**{field.name: options[field.name] for field in fields(Optimisation)})
-    return Training(build_network(options, task.tokens, task.machine.classes), task, optimisation, options["seed"])
+    network = build_network(options, task.tokens, task.machine.classes)
+    return Training(network, task, build_optimisation(options), options["seed"])
+
+
+def build_optimisation(options: dict[str, Any]) -> Optimisation:
+    """Builds how a run's weights are moved."""
+    return Optimisation(**{field.name: options[field.name] for field in fields(Optimisation)})
 
 
 def build_plan(options: dict[str, Any]) -> Plan:

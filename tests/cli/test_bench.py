@@ -1,15 +1,9 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
 from statewise.bench.timing import Row, best_times
-
-
-def statewise(*arguments):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=250)
+from tests.command import statewise
 
 
 def test_a_benchmark_prints_its_rows_and_keeps_them(tmp_path):

@@ -1,7 +1,6 @@
 """The command line as a person or a script uses it: in a process of its own."""
 
 import json
-import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from statewise.machines import identical, machine
-
-
-def statewise(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-c", "from statewise.cli import main; main()", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **options,
-    )
+from tests import needs
+from tests.command import statewise
 
 
 def test_machine_prints_one_json_object():
@@ -58,8 +49,7 @@ def test_machine_writes_files_and_pictures(tmp_path):
     out = tmp_path / "m.json"
     assert statewise("machine", "dihedral(3)", "--out", str(out)).returncode == 0
     assert identical(machine(str(out)), machine("dihedral(3)"))
-    if shutil.which("dot") is None:
-        pytest.skip("needs the graphviz program dot; install the package graphviz")
+    needs.program("dot", "graphviz")
     svg = tmp_path / "m.svg"
     assert statewise("machine", "tomita(3)", "--svg", str(svg)).returncode == 0
     assert ET.parse(svg).getroot().tag.endswith("svg")

@@ -8,7 +8,7 @@ import pytest
 from statewise.machines import machine, write_machine
 from statewise.theory.certify.replay import Word, replay
 from statewise.theory.network import network_of
-from tests.cli.test_commands import statewise
+from tests.command import statewise
 
 
 def run_json(*arguments, code=0):

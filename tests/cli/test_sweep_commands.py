@@ -2,13 +2,12 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import pytest
 from pyarrow import parquet
 
 from statewise.store import Store, key_of
+from tests.command import statewise
 
 GRID = """
 name = "small"
@@ -20,16 +19,11 @@ seed = { count = 3 }
 """
 
 
-def _call(*arguments):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("swept")
     (folder / "grid.toml").write_text(GRID)
-    done = _call("sweep", folder / "grid.toml", "--store", folder / "runs", "--json")
+    done = statewise("sweep", folder / "grid.toml", "--store", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     return folder, json.loads(done.stdout)
 
@@ -43,7 +37,7 @@ def test_a_sweep_says_how_its_runs_stand(swept):
         "diverged": 0,
         "ran": 12,
     }
-    again = json.loads(_call("sweep", folder / "grid.toml", "--store", folder / "runs", "--json").stdout)
+    again = json.loads(statewise("sweep", folder / "grid.toml", "--store", folder / "runs", "--json").stdout)
     assert (again["done"], again["ran"]) == (12, 0)
 
 
@@ -51,7 +45,7 @@ def test_a_dry_run_counts_and_begins_nothing(swept, tmp_path):
     folder, _ = swept
     (tmp_path / "more.toml").write_text(GRID.replace("count = 3", "count = 5").replace('"null"', '["null", "parity"]'))
     for store, left in ((folder / "runs", 28), (tmp_path / "new", 40)):
-        result = json.loads(_call("sweep", tmp_path / "more.toml", "--store", store, "--dry-run", "--json").stdout)
+        result = json.loads(statewise("sweep", tmp_path / "more.toml", "--store", store, "--dry-run", "--json").stdout)
         assert (result["total"], result["to_run"]) == (40, left)
         assert result["estimate_s"] > 0
         assert not result["measured"]
@@ -60,34 +54,34 @@ def test_a_dry_run_counts_and_begins_nothing(swept, tmp_path):
 
 def test_runs_are_listed_filtered_and_written(swept, tmp_path):
     folder, _ = swept
-    listed = json.loads(_call("runs", folder / "runs", "--model", "rnn", "--limit", 0, "--json").stdout)
+    listed = json.loads(statewise("runs", folder / "runs", "--model", "rnn", "--limit", 0, "--json").stdout)
     assert listed["counts"] == {"done": 12}
     assert [row["model"] for row in listed["runs"]] == ["rnn"] * 6
     for name in ("runs.csv", "runs.parquet", "runs.jsonl", "runs.jsonl.gz"):
-        done = _call("runs", folder / "runs", "--seed", 1, "--out", tmp_path / name)
+        done = statewise("runs", folder / "runs", "--seed", 1, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
     with (tmp_path / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["1"] * 4
     assert parquet.read_table(tmp_path / "runs.parquet").column("key").to_pylist() == [row["key"] for row in rows]
     chosen = ["--key", rows[0]["key"][:10], "--out", tmp_path / "one.jsonl"]
-    one = json.loads(_call("runs", folder / "runs", *chosen).stdout)
+    one = json.loads(statewise("runs", folder / "runs", *chosen).stdout)
     assert key_of(one["config"]) == rows[0]["key"]
     assert json.loads((tmp_path / "one.jsonl").read_text()) == one
-    shown = _call("runs", folder / "runs", "--limit", 2).stdout.splitlines()
+    shown = statewise("runs", folder / "runs", "--limit", 2).stdout.splitlines()
     assert "12 of 12 runs, the last 2 of them here" in shown[1]
     assert shown[2].split()[:4] == ["key", "status", "train", "long"]
     assert len(shown) == 5
-    assert "0 of 12 runs" in _call("runs", folder / "runs", "--model", "none").stdout
+    assert "0 of 12 runs" in statewise("runs", folder / "runs", "--model", "none").stdout
 
 
 def test_stores_runs_and_files_are_merged(swept, tmp_path):
     folder, _ = swept
-    _call("runs", folder / "runs", "--out", tmp_path / "runs.jsonl.gz")
+    statewise("runs", folder / "runs", "--out", tmp_path / "runs.jsonl.gz")
     options = ["--hidden", 4, "--steps", 5, "--late", 0]
-    trained = _call("train", "--task", "parity", "--model", "full", *options, "--out", tmp_path / "run")
+    trained = statewise("train", "--task", "parity", "--model", "full", *options, "--out", tmp_path / "run")
     assert trained.returncode == 0, trained.stderr
-    done = _call(
+    done = statewise(
         "store", "merge", tmp_path / "all", tmp_path / "runs.jsonl.gz", folder / "runs", tmp_path / "run", "--json"
     )
     assert done.returncode == 0, done.stderr
@@ -116,7 +110,7 @@ def test_stores_runs_and_files_are_merged(swept, tmp_path):
 )
 def test_a_wrong_grid_is_one_sentence_and_begins_no_store(tmp_path, text, sentence):
     (tmp_path / "grid.toml").write_text(text)
-    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
+    done = statewise("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
@@ -150,7 +144,7 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
         (["store", "merge", runs, tmp_path / "bad.jsonl"], "has no config"),
         (["reproduce", "table-adition", "--store", runs], 'did you mean "table-addition"'),
     ):
-        done = _call(*arguments)
+        done = statewise(*arguments)
         assert done.returncode == 2, arguments
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
@@ -160,36 +154,36 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
 
 def test_a_failed_run_is_told_by_the_exit_code(tmp_path):
     (tmp_path / "grid.toml").write_text('[[grid]]\ntask = ["null", "null(crash=true)"]\nmodel = "full"\n')
-    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--json")
+    done = statewise("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["failed"] == 1
-    row = json.loads(_call("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
+    row = json.loads(statewise("runs", tmp_path / "runs", "--status", "failed", "--json").stdout)["runs"][0]
     assert row["status"] == "failed"
     assert "4 times" in row["reason"]
-    assert row["reason"] in _call("runs", tmp_path / "runs", "--status", "failed").stdout
-    _call("runs", tmp_path / "runs", "--out", tmp_path / "runs.csv")
+    assert row["reason"] in statewise("runs", tmp_path / "runs", "--status", "failed").stdout
+    statewise("runs", tmp_path / "runs", "--out", tmp_path / "runs.csv")
     with (tmp_path / "runs.csv").open() as file:
         assert {row["status"]: row["reason"] for row in csv.DictReader(file)} == {"done": "", "failed": row["reason"]}
-    again = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
+    again = statewise("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs")
     assert again.returncode == 1
     assert "--status failed" in again.stdout
     assert "--retry-failed" in again.stdout
 
 
 def test_a_dry_run_needs_no_store():
-    done = _call("reproduce", "figure4", "--dry-run", "--json")
+    done = statewise("reproduce", "figure4", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"]["to_run"] == 3
 
 
 def test_what_is_computed_has_nothing_to_dry_run():
-    done = _call("reproduce", "parity", "--dry-run")
+    done = statewise("reproduce", "parity", "--dry-run")
     assert done.returncode == 0
     assert "nothing to train" in done.stdout
 
 
 def test_ray_is_started_on_the_spot(tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
-    done = _call("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--engine", "ray", "--json")
+    done = statewise("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--engine", "ray", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["done"] == 12

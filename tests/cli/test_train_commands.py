@@ -6,18 +6,13 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from statewise.checkpoint import read_checkpoint
-
-
-def statewise(*arguments, **extra):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, **extra)
+from tests.command import STATEWISE, statewise
 
 
 def test_train_and_eval_from_the_command_line(tmp_path):
@@ -100,7 +95,7 @@ def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
 
 
 def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
+    command = [*STATEWISE, "train", "--task", "parity"]
     command += ["--model", "full", "--hidden", "8", "--steps", "100000", "--out", str(tmp_path / "run")]
     # a shell without job control starts what is in the background with Ctrl-C turned off
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
@@ -127,7 +122,7 @@ def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
 
 def test_progress_shows_on_a_terminal(tmp_path):
     master, slave = pty.openpty()
-    command = [sys.executable, "-c", "from statewise.cli import main; main()", "train", "--task", "parity"]
+    command = [*STATEWISE, "train", "--task", "parity"]
     command += ["--model", "full", "--hidden", "8", "--steps", "250", "--late", "0", "--out", str(tmp_path / "run")]
     subprocess.run(command, stderr=slave, stdout=subprocess.PIPE, timeout=120, check=True)
     shown = os.read(master, 10_000).decode()

@@ -19,6 +19,7 @@ from statewise.errors import (
 from statewise.machines import draw_svg, equivalent, identical, isomorphism, machine, read_machine, write_machine
 from statewise.machines.dot import from_dot, to_dot
 from statewise.machines.files import from_json, to_json
+from tests import needs
 from tests.catalogues import MACHINES
 
 with warnings.catch_warnings():
@@ -400,10 +401,7 @@ def test_too_many_arrows_are_refused():
 
 @pytest.mark.parametrize("expression", [*MACHINES, 'regex("<a>&")'])
 def test_machines_are_drawn(expression):
-    import shutil
-
-    if shutil.which("dot") is None:
-        pytest.skip("needs the graphviz program dot; install the package graphviz")
+    needs.program("dot", "graphviz")
     m = machine(expression)
     arrows = sum(len(set(row)) for row in m.delta.tolist())
     if arrows > 300:

@@ -1,12 +1,11 @@
 """The page as a reader meets it: in a real browser, wide and narrow, light and dark."""
 
-import shutil
-
 import pytest
 
 from statewise.config import resolve
 from statewise.report.page import write_page
 from statewise.store import Store, key_of
+from tests import needs
 from tests.report.synthetic import fill, record_of
 from tests.report.test_page import HOSTILE
 
@@ -20,14 +19,6 @@ FLAGS = (
 )
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 ROWS = "#list tr.run"
-
-
-def browser():
-    """Gives the path of Chromium; pip cannot install it, so elsewhere than where it is these tests are left out."""
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("the browser is absent; install the package chromium to test the page in it")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +40,7 @@ def file(tmp_path_factory):
 @pytest.fixture
 def opened(file, tmp_path):
     """Opens the page; at the end nothing must have gone wrong, and nothing been fetched."""
-    chromium = browser()
+    chromium = needs.program("chromium", "chromium")
     from playwright.sync_api import sync_playwright
 
     wrong, asked = [], []
@@ -304,7 +295,7 @@ def test_the_button_changes_light_and_dark(opened, scheme):
 
 
 def test_without_scripts_the_tables_stand_and_the_list_says_why_not(file, tmp_path):
-    chromium = browser()
+    chromium = needs.program("chromium", "chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -18,6 +18,7 @@ from statewise.sweep import Costs, make_packs, sweep
 from statewise.sweep.engine import Limits
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.schedule import clean, work_folder
+from tests.command import STATEWISE
 
 from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs
 
@@ -41,16 +42,7 @@ model = "cp(4)"
 
 
 def _start(file, store):
-    command = [
-        sys.executable,
-        "-c",
-        "from statewise.cli import main; main()",
-        "sweep",
-        str(file),
-        "--store",
-        str(store),
-        "--json",
-    ]
+    command = [*STATEWISE, "sweep", str(file), "--store", str(store), "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

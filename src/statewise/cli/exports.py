@@ -10,8 +10,7 @@ from typing import Any
 
 from statewise.errors import FileError, shorten
 from statewise.files import write_bytes_whole
-from statewise.store import COLUMNS
-from statewise.store.records import columns_of
+from statewise.store import COLUMNS, columns_of
 
 Record = dict[str, Any]
 # gives the records anew each time, since a table is written in two passes

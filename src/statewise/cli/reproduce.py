@@ -19,6 +19,7 @@ from statewise.cli.sweep import (
 )
 from statewise.errors import RunError
 from statewise.sweep.engine import Limits
+from statewise.wording import fixed
 
 if TYPE_CHECKING:
     from statewise.papers import Paper, Table
@@ -193,8 +194,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def _number(score: float | None) -> str:
-    # no minus before a zero
-    return "   -" if score is None else f"{round(score, 2) + 0.0:4.2f}"
+    return "   -" if score is None else fixed(score)
 
 
 def _value(value: Any) -> str:

@@ -13,8 +13,3 @@ def show(result: Mapping[str, Any], as_json: bool, lines: list[tuple[str, str]])
     width = max(len(what) for what, _ in lines)
     for what, value in lines:
         print(f"{what.ljust(width)}  {value}".rstrip())
-
-
-def counted(number: int, what: str) -> str:
-    """Gives a number of things, in the singular where it is one."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.show import counted, show
+from statewise.cli.show import show
 from statewise.config import resolve
 from statewise.errors import GridError, unknown_name
 from statewise.machines import machine
@@ -21,6 +21,7 @@ from statewise.sweep import Costs, Job, Progress, make_packs, read_grid, sweep
 from statewise.sweep.check import check
 from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.schedule import clean, not_done, work_folder
+from statewise.wording import counted
 
 ENGINES = ("local", "ray")
 # what every command takes that runs a grid

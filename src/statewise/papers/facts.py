@@ -13,6 +13,7 @@ from statewise.errors import CompileError, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Machine
 from statewise.machines import machine as build
+from statewise.papers.harmonics import harmonic
 from statewise.papers.paper import Paper
 from statewise.randomness import derive
 from statewise.recurrence import unroll
@@ -257,17 +258,16 @@ def planes(weights: Iterable[tuple[int, Mapping[str, np.ndarray]]], m: int) -> l
         angles, readout = short["transition.weight"][:, 1], short["readout"]
         sizes = np.linalg.norm(readout.reshape(len(readout), -1, 2), axis=(0, 2))
         for place, plane in enumerate(np.argsort(-sizes).tolist()):
-            turns = float(angles[plane]) / (2 * math.pi)
-            harmonic = m * (turns - math.ceil(turns - 0.5))
+            found = harmonic(float(angles[plane]), m)
             rows.append(
                 {
                     "seed": seed,
                     "place": place,
                     "plane": plane,
                     "angle": float(angles[plane]),
-                    "harmonic": harmonic,
-                    "character": round(harmonic) % m,
-                    "off": abs(harmonic - round(harmonic)),
+                    "harmonic": found,
+                    "character": round(found) % m,
+                    "off": abs(found - round(found)),
                     "weight": float(sizes[plane]),
                 }
             )

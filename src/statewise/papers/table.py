@@ -13,6 +13,7 @@ from statewise.papers.ceilings import Ceiling, ceiling
 from statewise.papers.choice import best_rate
 from statewise.papers.paper import Paper, PlannedCell, PlannedRow
 from statewise.papers.verdicts import Evidence, explain, judge
+from statewise.wording import counted
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,6 @@ def _budget(configs: list[dict[str, Any]], there: int) -> str:
     first = configs[0]
     rates = len({config["lr"] for config in configs})
     seeds = len({config["seed"] for config in configs})
-    runs = f"{rates} rate{'s' * (rates > 1)} x {seeds} seed{'s' * (seeds > 1)}"
+    runs = f"{counted(rates, 'rate')} x {counted(seeds, 'seed')}"
     missing = "" if there == len(configs) else f", {there} of {len(configs)} runs so far"
     return f"H {first['hidden']}, {first['steps']:,} steps, {runs}{missing}"

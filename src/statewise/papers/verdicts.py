@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from statewise.wording import counted
+
 AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
 NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
 # marks of what is said beside a published number
@@ -139,7 +141,7 @@ def _why_above(evidence: Evidence) -> list[str]:
 def _runs(evidence: Evidence) -> list[str]:
     notes: list[str] = []
     if evidence.diverged:
-        notes.append(f"{evidence.diverged} run{'s' * (evidence.diverged > 1)} diverged, counted as chance")
+        notes.append(f"{counted(evidence.diverged, 'run')} diverged, counted as chance")
     if evidence.failed:
         notes.append(f"{len(evidence.failed)} could not be run: {evidence.failed[0]}")
     return notes

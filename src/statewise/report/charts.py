@@ -7,6 +7,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from statewise import wording
+
 Number = int | float
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 280, 38, 10, 8, 22
@@ -114,9 +116,8 @@ def short_number(value: Number) -> str:
 
 
 def fixed(value: Number, digits: int = 2) -> str:
-    """Writes a number with so many digits after the point; what rounds to 0 has no sign."""
-    text = f"{value:.{digits}f}"
-    return (text if float(text) else text.lstrip("-")).replace("-", "−")
+    """Writes a number with so many digits after the point, and with a true minus."""
+    return wording.fixed(value, digits).replace("-", "−")
 
 
 def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int = 132) -> Markup:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statewise.report.runs import Run, Subject, grouped
+from statewise.wording import counted
 
 # of finite groups, from the highest level to the lowest: what a level can track, and its matrix
 LADDER: dict[str, tuple[str, str]] = {
@@ -100,13 +101,9 @@ def _said(silent: Sequence[Run], others: bool, additive: int) -> str:
     if not silent and others:
         return ""
     if not silent:
-        return f"{_counted(additive)}, all with an additive term" if additive else "no runs in this store"
+        return f"{counted(additive, 'run')}, all with an additive term" if additive else "no runs in this store"
     tested = any(run.scores for run in silent)
     why = f"none tested at {silent[0].judged:,}" if tested else "none with a score"
     ends = Counter(run.status for run in silent if run.status != "done")
     how = "".join(f", {count} {status}" for status, count in ends.items())
-    return f"{_counted(len(silent))}{' of further tasks' if others else ''}, {why}{how}"
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} run{'' if count == 1 else 's'}"
+    return f"{counted(len(silent), 'run')}{' of further tasks' if others else ''}, {why}{how}"

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from statewise.errors import StatewiseError
 from statewise.machines import Machine
+from statewise.papers.harmonics import harmonic
 from statewise.report.charts import kinds
 from statewise.report.runs import Run, Subject, grouped
 from statewise.store import Store
@@ -270,9 +271,6 @@ def _turns(weights: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _circle(angles: np.ndarray, volume: float) -> Circle:
     size = len(angles)
-    turns = float(angles[1]) / (2 * math.pi)
-    # whole turns are no difference: from -m/2, which is left out, to m/2
-    harmonic = size * (turns - math.ceil(turns - 0.5))
     groups = _near_each_other(angles)
     parts = [Markup('<circle class="ring" cx="60" cy="60" r="{}"/>').format(_RADIUS)]
     for angle in angles.tolist():
@@ -288,7 +286,7 @@ def _circle(angles: np.ndarray, volume: float) -> Circle:
             parts.append(label)
     name = f"Angles of {size} symbols, together: {', '.join(' '.join(map(str, some)) for some in groups)}"
     opening = Markup('<svg class="machine" viewBox="-12 0 144 120" role="img" aria-label="{}">').format(name)
-    return Circle(harmonic, volume, Markup("").join([opening, *parts, Markup("</svg>")]))
+    return Circle(harmonic(float(angles[1]), size), volume, Markup("").join([opening, *parts, Markup("</svg>")]))
 
 
 def _near_each_other(angles: np.ndarray) -> list[list[int]]:

@@ -7,7 +7,18 @@ most.
 """
 
 from statewise.store.database import DATABASE, FORMAT
-from statewise.store.records import COLUMNS, LENGTH, STATUSES, check_record, key_of
+from statewise.store.records import COLUMNS, LENGTH, STATUSES, check_record, columns_of, key_of
 from statewise.store.store import LARGEST_WEIGHTS, Store
 
-__all__ = ["COLUMNS", "DATABASE", "FORMAT", "LARGEST_WEIGHTS", "LENGTH", "STATUSES", "Store", "check_record", "key_of"]
+__all__ = [
+    "COLUMNS",
+    "DATABASE",
+    "FORMAT",
+    "LARGEST_WEIGHTS",
+    "LENGTH",
+    "STATUSES",
+    "Store",
+    "check_record",
+    "columns_of",
+    "key_of",
+]

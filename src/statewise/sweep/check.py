@@ -1,7 +1,6 @@
 """Looks at runs before any is begun: what cannot be built is refused at once, not found out by a worker."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from statewise.machines.files import from_json
@@ -24,8 +23,7 @@ def check(jobs: Iterable[Job]) -> None:
             kinds.setdefault(tuple(str(value) for name, value in job.config.items() if name != "seed"), job)
     if not kinds:
         return
-    from statewise.assemble import build_network, build_plan, build_task
-    from statewise.plan import Optimisation
+    from statewise.assemble import build_network, build_optimisation, build_plan, build_task
 
     built = set()
     for job in kinds.values():
@@ -34,7 +32,7 @@ def check(jobs: Iterable[Job]) -> None:
         if task not in built:
             built.add(task)
             build_task(config, None if job.machine is None else from_json(job.machine))
-        Optimisation(**{field.name: config[field.name] for field in fields(Optimisation)})
+        build_optimisation(config)
         build_plan(config)
         network = tuple(config[name] for name in _OF_A_NETWORK)
         if network not in built:

@@ -48,7 +48,7 @@ def _keep_memory() -> None:
     """Gives back what earlier packs have left, and lets the allocator keep what steps of this one free.
 
     Each step frees large tensors and asks for as many again; handed back to the system in between, their pages would be
-    cleared anew every time, which took up to half of a worker's time.
+    cleared anew every time.
     """
     if sys.platform != "linux":
         return
