@@ -14,6 +14,7 @@ from typing import Any
 from statewise.cli.runs import read_records as read_file
 from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
 from statewise.papers.paper import PRESETS
+from statewise.papers.remarks import reply
 from statewise.papers.table import recorded
 from statewise.papers.verdicts import MARKS
 from statewise.wording import fixed
@@ -90,7 +91,8 @@ def _overview(paper: Paper, records: list[dict[str, Any]]) -> str:
             there, all_runs = recorded(paper, name, preset, records), len(paper.runs(name, preset))
             if there or preset == "quick":
                 table = table_of(paper, name, preset, records)
-                counts = [str(_count(table, verdict)) for verdict in MARKS]
+                published = any(cell.published is not None for row in table.rows for cell in row.cells)
+                counts = [str(_count(table, verdict)) if published else "–" for verdict in MARKS]
                 rows.append([f"`{name}`", preset, f"{there:,} of {all_runs:,}", *counts])
     header = ["name", "preset", "runs", *(f"{verdict} `{mark}`" for verdict, mark in MARKS.items())]
     return f"""## What was run
@@ -198,17 +200,25 @@ def _end(record: dict[str, Any], length: int) -> float:
 def _table(table: Table, records: list[dict[str, Any]]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
     told = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
+    published = any(cell.published is not None for _, cell in cells)
+    counts = f"Cells with a published number: {told}. " if published else ""
     keys = {key for _, cell in cells for key in cell.runs}
     spent = sum(r["seconds"] / r.get("shared", 1) for r in records if r.get("key") in keys and "seconds" in r)
     cost = f"The {len(keys):,} runs took {spent / 60:,.0f} minutes of one core, on a shared machine."
-    parts = [f"### Preset {table.preset}", f"Cells with a published number: {told}. {cost}", _matrix(table)]
+    parts = [f"### Preset {table.preset}", f"{counts}{cost}", _matrix(table), _reply(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
     if noted:
         parts.append(_folded("Where they disagree, and the likely reason, as far as the records say", "\n".join(noted)))
     parts.append(_folded("All seeds, rates and budgets", _seeds(table, cells)))
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _reply(table: Table) -> str:
+    """Says what the records make of the paper's words."""
+    told, *lines = reply(table) or [""]
+    return "\n".join([told, "", *(f"- {line}" for line in lines)]).strip()
 
 
 def _matrix(table: Table) -> str:

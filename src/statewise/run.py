@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from statewise.checkpoint import read_checkpoint, write_checkpoint
 from statewise.errors import RunError, shorten
@@ -19,6 +20,7 @@ from statewise.evaluate import Score, evaluate, evaluate_held_out, pooled
 from statewise.files import write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.plan import Plan
+from statewise.task import Task
 from statewise.train import Training
 
 MACHINE = "machine.json"
@@ -81,20 +83,28 @@ def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path,
 
 def begin(story: Story) -> dict[str, Any] | None:
     """Opens the directory and takes up what it holds; gives the record of a run that has finished."""
-    training, plan = story.training, story.plan
-    longest = getattr(training.model, "longest_word", None)
-    lengths = training.task.lengths
-    wanted = training.task.written_length(max(*plan.probe, *plan.lengths, lengths.longest, lengths.late))
-    if longest is not None and wanted > longest:
-        raise RunError(
-            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
-            "or use positions=none"
-        )
+    training = story.training
+    check_lengths(longest_word(training.model), training.task, story.plan)
     finished = open_directory(story.directory, story.config, training.task.machine)
     if finished is None:
         story.looks = _take_up(training, story.directory)
         story.began = time.perf_counter() - (story.looks[-1].seconds if story.looks else 0.0)
     return finished
+
+
+def longest_word(model: nn.Module) -> int | None:
+    """Gives how many tokens a model reads at most; None for any number."""
+    return getattr(model, "longest_word", None)
+
+
+def check_lengths(longest: int | None, task: Task, plan: Plan) -> None:
+    """Refuses words that are longer than a model reads, before a step is taken."""
+    wanted = task.written_length(max(*plan.probe, *plan.lengths, task.lengths.longest, task.lengths.late))
+    if longest is not None and wanted > longest:
+        raise RunError(
+            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
+            "or use positions=none"
+        )
 
 
 def look(story: Story, show: Show) -> None:

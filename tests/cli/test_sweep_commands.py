@@ -104,6 +104,7 @@ def test_stores_runs_and_files_are_merged(swept, tmp_path):
         ('[[grid]]\ntask = "parity"\nmodel = "full"\nlr = -1.0', "lr"),
         ('[[grid]]\ntask = "parity"\nmodel = "full"\nsteps = 0', "steps"),
         ('[[grid]]\ntask = ["null", "modular_addition(1)"]\nmodel = "full"', "at least 2"),
+        ('[[grid]]\ntask = "parity"\nmodel = ["full", "transformer(1)"]\ntest_lengths = [10, 2000]', "at most 1024"),
         ("", "nothing to run"),
         ('[[grid]]\ntask = "nowhere.dot"\nmodel = "full"', "nowhere.dot"),
     ],

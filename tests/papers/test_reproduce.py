@@ -14,6 +14,7 @@ from safetensors.numpy import save
 from typer.testing import CliRunner
 
 from statewise.cli.reproduce import reproduce
+from statewise.cli.runs import read_records
 from statewise.errors import RunError, UnknownNameError
 from statewise.papers import read_paper
 from statewise.report.paper_figures import draw_frozen_parity, write_figure
@@ -68,7 +69,16 @@ def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
     assert [round(row["harmonic"]) for row in shown["parts"][:3]] == [0, 1, 2]
     assert len(shown["parts"]) == 3 * 32
     files = {file.name for file in (tmp_path / "out").iterdir()}
-    assert files == {"figure4.csv", "figure4-planes.csv", "figure4.png", "figure4.svg"}
+    assert files == {"figure4.csv", "figure4-planes.csv", "figure4.png", "figure4.svg", "figure4.jsonl.gz"}
+
+
+def test_the_records_behind_a_table_fill_another_store_with_it(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "figure4", 1.0)
+    asked = ["figure4", "--json", "--store"]
+    shown = json.loads(ask(*asked, str(store), "--out", str(tmp_path / "out")).stdout)
+    with Store.open(tmp_path / "copy", write=True) as copy:
+        copy.add(list(read_records(tmp_path / "out" / "figure4.jsonl.gz")), {})
+    assert json.loads(ask(*asked, str(tmp_path / "copy")).stdout)["rows"] == shown["rows"]
 
 
 def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def reproduce(
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write figures and their numbers into this directory.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write figures, numbers and records into this directory.")] = None,
 ) -> None:
     """Repeat a table or figure of the paper, and show it beside the published numbers."""
     from statewise.papers import read_paper
@@ -72,13 +72,16 @@ def reproduce(
 def _of_records(paper: "Paper", name: str, preset: str, store: Path, out: Path | None) -> tuple[dict[str, Any], Lines]:
     """Makes what is trained for, from the store's records."""
     from statewise.papers import as_json, table_of
+    from statewise.papers.remarks import reply
     from statewise.store import Store
 
     with Store.open(store) as opened:
         table = table_of(paper, name, preset, opened.records())
         found = _planes(opened, table) if name == _PLANES else []
-    result = as_json(table)
-    lines = [*table_lines(table), *note_lines(table)]
+        records = [opened.record(key) for row in table.rows for cell in row.cells for key in cell.runs]
+    replied = reply(table)
+    result = {**as_json(table), "reply": replied}
+    lines = [*table_lines(table), *note_lines(table), *([("", "")] * bool(replied)), *(("", line) for line in replied)]
     if name == _FROZEN:
         from statewise.papers.facts import frozen_parity
 
@@ -91,7 +94,7 @@ def _of_records(paper: "Paper", name: str, preset: str, store: Path, out: Path |
     if found:
         result["parts"] = found
     if out is not None:
-        result["files"] = [str(file) for file in _write_table(table, found, out)]
+        result["files"] = [str(file) for file in (*_write_table(table, found, out), _write_records(name, records, out))]
         lines += [("", ""), ("", f"written to {out}")]
     return result, lines
 
@@ -152,6 +155,15 @@ def _write_table(table: "Table", parts: list[dict[str, Any]], out: Path) -> list
             draw = figures.draw_frozen_parity(parts, examples)
             files += figures.write_figure(out, f"{table.name}-right-{examples}", draw)
     return files
+
+
+def _write_records(name: str, records: list[dict[str, Any]], out: Path) -> Path:
+    """Writes the runs behind a table, as `statewise store merge` reads them."""
+    from statewise.cli.exports import exporter
+
+    file = out / f"{name}.jsonl.gz"
+    exporter(file)(lambda: records)
+    return file
 
 
 def table_lines(table: "Table") -> Lines:

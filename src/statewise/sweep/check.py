@@ -24,17 +24,18 @@ def check(jobs: Iterable[Job]) -> None:
     if not kinds:
         return
     from statewise.assemble import build_network, build_optimisation, build_plan, build_task
+    from statewise.run import check_lengths, longest_word
 
-    built = set()
+    by_task: dict[Any, list[Job]] = {}
     for job in kinds.values():
-        config = job.config
-        task = tuple(str(value) for name, value in config.items() if name not in _NOT_OF_A_TASK)
-        if task not in built:
-            built.add(task)
-            build_task(config, None if job.machine is None else from_json(job.machine))
-        build_optimisation(config)
-        build_plan(config)
-        network = tuple(config[name] for name in _OF_A_NETWORK)
-        if network not in built:
-            built.add(network)
-            build_network(config, _SYMBOLS, _SYMBOLS)
+        of_it = tuple(str(value) for name, value in job.config.items() if name not in _NOT_OF_A_TASK)
+        by_task.setdefault(of_it, []).append(job)
+    longest: dict[Any, int | None] = {}
+    for group in by_task.values():
+        task = build_task(group[0].config, None if group[0].machine is None else from_json(group[0].machine))
+        for config in (job.config for job in group):
+            network = tuple(config[name] for name in _OF_A_NETWORK)
+            if network not in longest:
+                longest[network] = longest_word(build_network(config, _SYMBOLS, _SYMBOLS))
+            build_optimisation(config)
+            check_lengths(longest[network], task, build_plan(config))

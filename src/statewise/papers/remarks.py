@@ -1,0 +1,63 @@
+"""What the paper says in words, beside what the records of a table say to it."""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from statewise.papers.table import Cell, Row, Table
+
+# a score that counts as right, and a difference that counts as one
+RIGHT, APART = 0.95, 0.1
+
+
+def reply(table: Table) -> list[str]:
+    """Gives what a table's records say to the paper's words, first what is told and then a line for each row.
+
+    Empty for tables that the paper says nothing of in words, and where nothing was run yet.
+    """
+    rows = [row for row in table.rows if any(cell.best is not None for cell in row.cells)]
+    return _REPLIES[table.name](table, rows) if table.name in _REPLIES and rows else []
+
+
+def _least_words(table: Table, rows: Sequence[Row]) -> list[str]:
+    def least(row: Row, score: Callable[[Cell], float | None]) -> str:
+        enough = [cell.m for cell in row.cells if (score(cell) or 0.0) >= RIGHT]
+        return f"{min(enough):,}" if enough else f"not with {table.columns[-1]:,}"
+
+    told = (
+        f"The least number of words with which the median seed scores {RIGHT} or more, "
+        "on unseen words of the training length and at 500:"
+    )
+    lines = [
+        f"{row.label} ({row.recipe}): {least(row, _inside)} on the training length, {least(row, _best)} at 500"
+        for row in rows
+    ]
+    return [told, *lines]
+
+
+def _with_terms(table: Table, rows: Sequence[Row]) -> list[str]:
+    told = (
+        f"Of the columns in which a model without an additive term scores {RIGHT} or more, those that one lowers by "
+        f"more than {APART}:"
+    )
+    without: dict[tuple[str, str], Row] = {}
+    lines = []
+    for row in rows:
+        # a model's first row is the one without a term
+        plain = without.setdefault((row.model, row.recipe), row)
+        if row is plain:
+            continue
+        pairs = [(_best(a), _best(b)) for a, b in zip(plain.cells, row.cells, strict=True)]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None and a >= RIGHT]
+        lines.append(f"{row.label} ({row.recipe}): {sum(b < a - APART for a, b in both)} of {len(both)}")
+    return [told, *lines] if lines else []
+
+
+def _inside(cell: Cell) -> float | None:
+    return median(cell.inside) if cell.inside else None
+
+
+def _best(cell: Cell) -> float | None:
+    return cell.best
+
+
+_REPLIES: dict[str, Callable[[Table, Sequence[Row]], list[str]]] = {"figure2": _least_words, "figure3": _with_terms}

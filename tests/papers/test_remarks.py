@@ -1,0 +1,46 @@
+from statewise.papers import read_paper, table_of
+from statewise.papers.remarks import reply
+from tests.papers.synthetic import record
+
+PAPER = read_paper()
+
+
+def replied(name, score, inside=lambda config: 1.0):
+    records = [record(config, score(config), inside(config)) for config in PAPER.runs(name, "quick")]
+    told, *lines = reply(table_of(PAPER, name, "quick", records))
+    return told, dict(line.split(": ") for line in lines)
+
+
+def test_the_least_number_of_words_is_that_of_the_median_seed():
+    enough = {"full": 8192, "rotation": 128, "lstm": 10**9}
+
+    def far(config):
+        # a single seed with fewer words is not the median
+        lucky = config["seed"] == 0 and config["samples"] == 32
+        return 0.9 * lucky + float(config["samples"] >= enough.get(config["model"], 512))
+
+    told, lines = replied("figure2", far, lambda config: float(config["samples"] >= 512))
+    assert "0.95" in told
+    assert lines["full bilinear (statewise)"] == "512 on the training length, 8,192 at 500"
+    assert lines["rotations (R2) (stated)"] == "512 on the training length, 128 at 500"
+    assert lines["LSTM (baseline)"] == "512 on the training length, not with 32,768 at 500"
+
+
+def test_terms_are_compared_where_the_model_without_one_is_right():
+    def far(config):
+        if config["model"] == "full":
+            return {"none": 1.0, "constant": 0.95, "input": 0.5}[config["additive"]]
+        return float(config["task"] == "modular_addition(2)" and config["additive"] == "none")
+
+    _, lines = replied("figure3", far)
+    columns = len(PAPER.columns("figure3", "quick"))
+    assert lines["full bilinear, constant term (statewise)"] == f"0 of {columns}"
+    assert lines["full bilinear, term of the input (statewise)"] == f"{columns} of {columns}"
+    others = [line for label, line in lines.items() if "full" not in label]
+    assert others == ["1 of 1"] * len(others)
+
+
+def test_nothing_is_said_without_records_or_words_of_the_paper():
+    assert reply(table_of(PAPER, "figure2", "quick", [])) == []
+    config = PAPER.runs("table-addition", "quick")[0]
+    assert reply(table_of(PAPER, "table-addition", "quick", [record(config, 1.0)])) == []
