@@ -12,7 +12,6 @@ from statewise.errors import TransitionError
 from statewise.recurrence.direction import read_direction
 from statewise.recurrence.reading import EVERY, Reading
 from statewise.recurrence.tokens import last_of_tokens, read_tokens
-from statewise.transitions import LinearTransition
 from statewise.transitions import transition as build_transition
 
 Readout = Literal["plain", "normalised"]
@@ -74,8 +73,8 @@ class StateTracker(nn.Module):
         self.readout_kind = readout
         init = "features" if embedding else "tokens"
         self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
-        # a readout of directions sees states up to a positive factor only, unless an additive term does more
-        self._every = EVERY if readout == "normalised" and isinstance(self.transition, LinearTransition) else 0
+        # a readout of directions sees states up to a positive factor only
+        self._every = EVERY if readout == "normalised" else 0
         self.embeddings = None
         if embedding:
             self.embeddings = nn.Parameter(torch.randn(symbols, embedding, generator=generator))

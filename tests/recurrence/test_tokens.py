@@ -40,10 +40,9 @@ def test_tokens_run_as_their_embeddings(transition, batch, time):
     torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), final, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("spec", LEVELS)
+@every
 @pytest.mark.parametrize("time", [1, 16, 17, 50])
-def test_directions_and_their_gradients_are_the_plain_ones(spec, time):
-    transition = level(spec, init="tokens")
+def test_directions_and_their_gradients_are_the_plain_ones(transition, time):
     embeddings, tokens, h0 = setup(3, time)
     wanted = [embeddings, h0, *transition.parameters()]
     results = []

@@ -43,7 +43,7 @@ class _Planes(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         coefficients, h0, out, scales, tokens, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
-            again = _take(_steps(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
+            again = at_ends(_steps(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
             return *differentiate_again(ctx, (coefficients, h0), again, grad), None, None, None
         given, first = coefficients.contiguous(), h0.contiguous()
         gradient, to_first = torch.zeros_like(given), torch.empty_like(first)
@@ -74,7 +74,7 @@ def unroll_planes(
     how = (reading.tokens, reading.lengths, reading.every)
     if choose(reading.backend, coefficients, h0) == "native":
         return _Planes.apply(coefficients, h0, *how)  # pyright: ignore[reportReturnType]
-    return _take(_steps(coefficients, h0, reading.tokens, reading.every, None), reading.lengths)
+    return at_ends(_steps(coefficients, h0, reading.tokens, reading.every, None), reading.lengths)
 
 
 def planes_last(
@@ -95,7 +95,8 @@ def planes_last(
     return last, log_norm
 
 
-def _take(states: Tensor, lengths: Tensor | None) -> Tensor:
+def at_ends(states: Float[Tensor, "batch time *state"], lengths: Int[Tensor, " batch"] | None) -> Tensor:
+    """Gives the last state of each row; all of them without lengths."""
     return states if lengths is None else states[torch.arange(len(lengths), device=lengths.device), lengths - 1]
 
 

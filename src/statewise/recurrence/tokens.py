@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from statewise.recurrence.affine import affine_blocks, with_ones, without_ones
 from statewise.recurrence.grouped import grouped_last, grouped_states
 from statewise.recurrence.native import choose
-from statewise.recurrence.planes import LARGEST_BLOCK, planes_last, unroll_planes
+from statewise.recurrence.planes import LARGEST_BLOCK, at_ends, planes_last, unroll_planes
 from statewise.recurrence.reading import EVERY, Reading
 from statewise.recurrence.reference import inverse_of_largest, rescale, rescale_exactly
 from statewise.recurrence.turns import unroll_turns, whole_turns_away
-from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
+from statewise.transitions import Additive, Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
 # of a transition with an additive term, several tensors
 Table = Tensor | tuple[Tensor, ...]
@@ -105,21 +106,7 @@ def _(transition: Positive, table: Tensor, h0: Tensor, reading: Reading) -> Tens
 
 @_unroll.register
 def _(transition: Block, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
-    blocks, size = table.shape[1:3]
-    parts = h0.unflatten(1, (blocks, size))
-    if size <= LARGEST_BLOCK:
-        return unroll_planes(table.permute(0, 2, 3, 1), parts.transpose(1, 2), reading).transpose(-2, -1).flatten(-2)
-    # each block is a row of its own, with tokens of its own; rescaling would treat blocks unlike
-    tokens, every = reading.tokens, reading.every
-    own = tokens.unsqueeze(1) * blocks + torch.arange(blocks, device=tokens.device).unsqueeze(1)
-    h, outputs = parts.flatten(0, 1), []
-    for piece in own.flatten(0, 1).split(every or max(1, own.shape[2]), dim=1):
-        states = grouped_states(table.flatten(0, 1), h, Reading(piece, backend=reading.backend))
-        outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
-        h = states[:, -1:].squeeze(1)
-        if every and piece.shape[1]:
-            h = h * inverse_of_largest(outputs[-1][:, -1]).repeat_interleave(blocks).unsqueeze(-1)
-    return torch.cat(outputs, dim=1)
+    return _of_blocks(table, h0, reading)
 
 
 @_unroll.register
@@ -128,12 +115,15 @@ def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tens
     return unroll_turns(table[reading.tokens], h0, reading.backend)
 
 
+@_unroll.register
+def _(transition: Additive, table: tuple, h0: Tensor, reading: Reading) -> Tensor:
+    return _of_affine(transition, table, h0, reading)
+
+
 @singledispatch
 def _end(transition: Transition, table: Table, h0: Tensor, reading: Reading) -> Tensor:
     """Takes the last of all states."""
-    assert reading.lengths is not None
-    states = _unroll(transition, table, h0, replace(reading, lengths=None))
-    return states[torch.arange(len(states), device=states.device), reading.lengths - 1]
+    return at_ends(_unroll(transition, table, h0, replace(reading, lengths=None)), reading.lengths)
 
 
 @_end.register
@@ -143,8 +133,12 @@ def _(transition: Full, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
 
 @_end.register
 def _(transition: Block, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
-    way = _end.dispatch(Transition) if table.shape[2] > LARGEST_BLOCK else _unroll
-    return way(transition, table, h0, reading)
+    return _of_blocks(table, h0, reading)
+
+
+@_end.register
+def _(transition: Additive, table: tuple, h0: Tensor, reading: Reading) -> Tensor:
+    return _of_affine(transition, table, h0, reading)
 
 
 @_end.register
@@ -161,6 +155,35 @@ def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tens
     counts.scatter_add_(2, own, inside.double())
     angles = counts @ table.double().view(members, symbols, table.shape[1])
     return transition.act(whole_turns_away(angles).flatten(0, 1).to(table.dtype), h0)
+
+
+def _of_blocks(table: Float[Tensor, "token blocks out in"], h0: Tensor, reading: Reading) -> Tensor:
+    """Gives every state of block-diagonal matrices, or the last."""
+    blocks, size = table.shape[1:3]
+    parts = h0.unflatten(1, (blocks, size))
+    if size <= LARGEST_BLOCK:
+        return unroll_planes(table.permute(0, 2, 3, 1), parts.transpose(1, 2), reading).transpose(-2, -1).flatten(-2)
+    # each block is a row of its own, with tokens of its own; rescaling would treat blocks unlike
+    tokens, every = reading.tokens, reading.every
+    own = tokens.unsqueeze(1) * blocks + torch.arange(blocks, device=tokens.device).unsqueeze(1)
+    h, outputs = parts.flatten(0, 1), []
+    for piece in own.flatten(0, 1).split(every or max(1, own.shape[2]), dim=1):
+        states = grouped_states(table.flatten(0, 1), h, Reading(piece, backend=reading.backend))
+        outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
+        h = states[:, -1:].squeeze(1)
+        if every and piece.shape[1]:
+            h = h * inverse_of_largest(outputs[-1][:, -1]).repeat_interleave(blocks).unsqueeze(-1)
+    return at_ends(torch.cat(outputs, dim=1), reading.lengths)
+
+
+def _of_affine(transition: Additive, table: tuple[Tensor, ...], h0: Tensor, reading: Reading) -> Tensor:
+    """Goes the way of full matrices, or of blocks, on (h, 1)."""
+    matrices = affine_blocks(transition, table)
+    blocks = matrices.shape[1]
+    longer = with_ones(h0, blocks)
+    whole = blocks == 1
+    states = grouped_states(matrices.squeeze(1), longer, reading) if whole else _of_blocks(matrices, longer, reading)
+    return without_ones(states, blocks)
 
 
 @singledispatch

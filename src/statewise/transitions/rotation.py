@@ -64,10 +64,14 @@ class Rotation(LinearTransition):
 
     def dense(self, coefficients: Float[Tensor, "*batch pairs"]) -> Float[Tensor, "*batch hidden hidden"]:
         """Places the 2 x 2 rotations on the diagonal."""
+        planes = self.planes(coefficients)
+        place = torch.eye(self.hidden_size // 2, dtype=planes.dtype, device=planes.device)
+        return torch.einsum("...nij,nm->...nimj", planes, place).flatten(-4, -3).flatten(-2, -1)
+
+    def planes(self, coefficients: Float[Tensor, "*batch pairs"]) -> Float[Tensor, "*batch pairs 2 2"]:
+        """Gives the 2 x 2 rotations."""
         cos, sin = coefficients.cos(), coefficients.sin()
-        rows = torch.stack([torch.stack([cos, -sin], dim=-1), torch.stack([sin, cos], dim=-1)], dim=-2)
-        place = torch.eye(self.hidden_size // 2, dtype=rows.dtype, device=rows.device)
-        return torch.einsum("...nij,nm->...nimj", rows, place).flatten(-4, -3).flatten(-2, -1)
+        return torch.stack([torch.stack([cos, -sin], dim=-1), torch.stack([sin, cos], dim=-1)], dim=-2)
 
     def compose(
         self, later: Float[Tensor, "*batch pairs"], earlier: Float[Tensor, "*batch pairs"]
