@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
 BASELINES = ROOT / "results" / "baselines.jsonl"
-COLUMNS = ["task", "model", "steps", "seeds", "at 500: all of 1.00?", "scores at 500", "scores at 10,000"]
+COLUMNS = ["task", "model", "steps", "seeds", "at 500: exactly 1.00", "scores at 500", "scores at 10,000"]
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
 
 

@@ -8,7 +8,7 @@ PAPER = read_paper()
 def replied(name, score, inside=lambda config: 1.0):
     records = [record(config, score(config), inside(config)) for config in PAPER.runs(name, "quick")]
     told, *lines = reply(table_of(PAPER, name, "quick", records))
-    return told, dict(line.split(": ") for line in lines)
+    return told, dict(line.split(": ", 1) for line in lines)
 
 
 def test_the_least_number_of_words_is_that_of_the_median_seed():
@@ -24,6 +24,20 @@ def test_the_least_number_of_words_is_that_of_the_median_seed():
     assert lines["full bilinear (statewise)"] == "512 on the training length, 8,192 at 500"
     assert lines["rotations (R2) (stated)"] == "512 on the training length, 128 at 500"
     assert lines["LSTM (baseline)"] == "512 on the training length, not with 32,768 at 500"
+
+
+def test_what_was_not_run_is_not_said_to_fail():
+    first = PAPER.plan("figure2", "quick")[0]
+    records = [record(config, 0.0) for cell in first.cells[:2] for config in cell.configs]
+    lines = reply(table_of(PAPER, "figure2", "quick", records))[1:]
+    assert lines[0] == "full bilinear (stated): 32 on the training length, not with 128 at 500"
+
+
+def test_networks_that_are_shifted_on_long_words_are_counted():
+    _, lines = replied("figure2", lambda config: -0.25 if config["seed"] else 1.0)
+    shifted = next(line for label, line in lines.items() if label.startswith("words of one length"))
+    assert shifted.startswith("of 96 seeds")
+    assert "48 are below chance" in shifted
 
 
 def test_terms_are_compared_where_the_model_without_one_is_right():

@@ -150,7 +150,7 @@ def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
     assert "### Preset quick" in page
     assert "### Preset paper" not in page
     assert "| 0 | 3.0000 |" in page
-    assert "drift: 1.00 on training lengths, 0.00 at 500" in page.replace("Drift", "drift")
+    assert "drift: 1.00 on short words, 0.00 at 500" in page.replace("Drift", "drift")
     text = maker().readme("before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n", tmp_path)
     assert "1.00/0.37/1.00\u00a0↑" in text
     assert text.endswith("<!-- end -->\nafter\n")

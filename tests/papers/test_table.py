@@ -64,7 +64,8 @@ def test_above_the_paper_says_what_the_algebra_allows() -> None:
     cell = made("rotation", "statewise", 3, records)
     assert cell.verdict == "above the paper"
     assert "the algebra allows 1.00" in cell.note
-    assert "normalised in training" in cell.note
+    assert "the last hidden state is normalised, and words grow to 10,240" in cell.note
+    assert cell.budget == "H 64, 2,000 steps, words up to 10,240, 1 rate x 3 seeds"
     assert cell.ceiling == 1
 
 
@@ -151,7 +152,10 @@ def test_a_score_is_set_beside_its_ceiling(score: float, said: str) -> None:
         best=score,
         published=0.0,
         ceiling=1 / 9,
+        ceiling_reason="it sees whether counts of symbols are even",
         inside=score,
+        guess=0.0,
+        loss=1.0,
         diverged=0,
         failed=[],
         paper_hidden=256,
@@ -167,7 +171,10 @@ def test_where_all_rates_are_at_chance_the_one_that_learned_most_speaks() -> Non
     cell = made("rotation", "stated", 25, records)
     assert cell.inside == [1.0, 1.0, 1.0]
     assert cell.best == -0.01
-    assert "drift: 1.00 on training lengths" in cell.note
+    assert "drift: 1.00 on short words" in cell.note
+    # among equals the highest score speaks
+    equal = [record(c, 0.01 if c["lr"] == 1e-3 else -0.2) for c in configs]
+    assert made("rotation", "stated", 25, equal).best == 0.01
     above = [record(c, 0.3 if c["lr"] != fast else 0.0, inside=0.4 if c["lr"] != fast else 1.0) for c in configs]
     assert made("rotation", "stated", 25, above).best == 0.3
 
@@ -189,3 +196,41 @@ def test_verdicts(
     best: float | None, published: float | None, inside: float | None, ceiling: float | None, verdict: str
 ):
     assert judge(best, published, 0.05, inside, ceiling) == verdict
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"), [(1e-6, "until the loss vanishes"), (9720.0, "to 9,720"), (0.5, "normalised in training;")]
+)
+def test_the_reason_for_drift_is_what_the_loss_did(loss: float, said: str) -> None:
+    records = [record(config, 0.2, loss=loss) for config in planned("full", "stated", 5).configs]
+    assert said in made("full", "stated", 5, records).note
+
+
+def test_what_a_level_lacks_is_named() -> None:
+    configs = planned("cp(64)", "statewise", 10, "table-machine").configs
+    cell = made("cp(64)", "statewise", 10, [record(config, 0.0, inside=0.2) for config in configs], "table-machine")
+    assert "one-hot states need rank" in cell.note
+    assert "whether rank 64 is enough" in cell.note
+
+
+def scored(config: dict[str, Any], correct: int, count: int, classes: int, majority: float = 0.0) -> dict[str, Any]:
+    one = record(config, 0.0)
+    accuracy, chance = correct / count, 1 / classes
+    words = {"count": count, "classes": classes, "majority": majority or chance, "accuracy": accuracy}
+    one["scores"] = [{"length": 500, "score": (accuracy - chance) / (1 - chance), **words}]
+    return one
+
+
+def test_few_words_tell_no_small_difference() -> None:
+    configs = planned("lstm", "baseline", 50).configs
+    assert made("lstm", "baseline", 50, [scored(c, 55, 100, 2) for c in configs]).verdict == "agrees"
+    assert made("lstm", "baseline", 50, [scored(c, 5500, 10_000, 2) for c in configs]).verdict == "above the paper"
+
+
+def test_a_constant_guess_is_told() -> None:
+    configs = planned("full", "statewise", 2, "table-machine").configs
+    records = [scored(config, 500, 500, 2, majority=1.0) for config in configs]
+    cell = made("full", "statewise", 2, records, "table-machine")
+    assert cell.guess == 1.0
+    assert "the most frequent output scores 1.00" in cell.note
+    assert made("full", "statewise", 2, [scored(c, 500, 500, 2, 0.5) for c in configs], "table-machine").note == ""

@@ -78,7 +78,8 @@ def _of_records(paper: "Paper", name: str, preset: str, store: Path, out: Path |
     with Store.open(store) as opened:
         table = table_of(paper, name, preset, opened.records())
         found = _planes(opened, table) if name == _PLANES else []
-        records = [opened.record(key) for row in table.rows for cell in row.cells for key in cell.runs]
+        keys = [key for row in table.rows for cell in row.cells for key in cell.runs]
+        records = [record for key in keys if (record := opened.record(key)) is not None]
     replied = reply(table)
     result = {**as_json(table), "reply": replied}
     lines = [*table_lines(table), *note_lines(table), *([("", "")] * bool(replied)), *(("", line) for line in replied)]

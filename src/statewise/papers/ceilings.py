@@ -26,6 +26,7 @@ from statewise.theory.characters import characters
 from statewise.theory.classify import Level, classify
 from statewise.theory.congruences import least_congruence
 from statewise.transitions import LEVELS
+from statewise.wording import counted
 
 # levels are told apart without the whole monoid
 _FEW = 100
@@ -138,7 +139,7 @@ def _of_blocks(level: str, size: int | None, machine: Machine, task: str, hidden
     if legal and analyse(machine, _FEW).abelian and len(np.unique(machine.outputs)) == machine.states:
         planes = characters(machine).by_symbol.shape[1]
         if size >= 3 * planes and hidden >= 2 * planes:
-            return Ceiling(1.0, f"an Abelian group: turns of {_counted(planes, 'plane')}, of rank 3 each")
+            return Ceiling(1.0, f"an Abelian group: turns of {counted(planes, 'plane')}, of rank 3 each")
     return Ceiling(None, f"one-hot states need rank {len(pairs)}; whether rank {size} is enough is not known")
 
 
@@ -154,7 +155,9 @@ def _of_small_blocks(size: int, task: str, legal: bool, hidden: int, needed: int
         return Ceiling(1.0, f"{level.reason} ({level.theorem})")
     if size < level.at_least:
         return Ceiling(
-            None, f"tracking it needs blocks of {level.at_least} ({level.theorem}); how well less can do is not known"
+            None,
+            f"tracking it with bounded products and a margin needs blocks of {level.at_least} ({level.theorem}); "
+            "how well less can do is not known",
         )
     return Ceiling(None, f"whether blocks of {size} are enough is not known")
 
@@ -164,7 +167,3 @@ def _level_of(task: str) -> Level:
     """Classifies a machine, which takes a while for large ones."""
     machine = build(task)
     return classify(analyse(machine, _FEW), machine)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

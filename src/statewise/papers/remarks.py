@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from statewise.papers.table import Cell, Row, Table
+from statewise.wording import counted
 
 # a score that counts as right, and a difference that counts as one
 RIGHT, APART = 0.95, 0.1
@@ -15,13 +16,13 @@ def reply(table: Table) -> list[str]:
     Empty for tables that the paper says nothing of in words, and where nothing was run yet.
     """
     rows = [row for row in table.rows if any(cell.best is not None for cell in row.cells)]
-    return _REPLIES[table.name](table, rows) if table.name in _REPLIES and rows else []
+    return _REPLIES[table.name](rows) if table.name in _REPLIES and rows else []
 
 
-def _least_words(table: Table, rows: Sequence[Row]) -> list[str]:
+def _least_words(rows: Sequence[Row]) -> list[str]:
     def least(row: Row, score: Callable[[Cell], float | None]) -> str:
         enough = [cell.m for cell in row.cells if (score(cell) or 0.0) >= RIGHT]
-        return f"{min(enough):,}" if enough else f"not with {table.columns[-1]:,}"
+        return f"{min(enough):,}" if enough else f"not with {max(c.m for c in row.cells if c.best is not None):,}"
 
     told = (
         f"The least number of words with which the median seed scores {RIGHT} or more, "
@@ -31,13 +32,19 @@ def _least_words(table: Table, rows: Sequence[Row]) -> list[str]:
         f"{row.label} ({row.recipe}): {least(row, _inside)} on the training length, {least(row, _best)} at 500"
         for row in rows
     ]
-    return [told, *lines]
+    near_and_far = [pair for row in rows for cell in row.cells for pair in zip(cell.inside, cell.scores, strict=True)]
+    far = [far for near, far in near_and_far if near >= RIGHT]
+    shifted = (
+        f"words of one length leave a turn open that all symbols share: of {counted(len(far), 'seed')} that are right "
+        f"on the training length, {sum(score < -APART for score in far)} are below chance by more than {APART} at 500"
+    )
+    return [told, *lines, shifted]
 
 
-def _with_terms(table: Table, rows: Sequence[Row]) -> list[str]:
+def _with_terms(rows: Sequence[Row]) -> list[str]:
     told = (
-        f"Of the columns in which a model without an additive term scores {RIGHT} or more, those that one lowers by "
-        f"more than {APART}:"
+        f"Of the columns in which a model without an additive term scores {RIGHT} or more, in how many does one lower "
+        f"it by more than {APART}?"
     )
     without: dict[tuple[str, str], Row] = {}
     lines = []
@@ -60,4 +67,4 @@ def _best(cell: Cell) -> float | None:
     return cell.best
 
 
-_REPLIES: dict[str, Callable[[Table, Sequence[Row]], list[str]]] = {"figure2": _least_words, "figure3": _with_terms}
+_REPLIES: dict[str, Callable[[Sequence[Row]], list[str]]] = {"figure2": _least_words, "figure3": _with_terms}

@@ -1,6 +1,7 @@
 """Records into tables: ours, the paper's and the ceiling of every cell, side by side."""
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -24,7 +25,7 @@ class Cell:
         task: the machine; for machines drawn per run, with {seed} for the run's seed.
         m: the column.
         best: for each rate the median over seeds, then the best rate; where all are at chance, that which learned most
-            on training lengths.
+            on short words.
         scores: of all seeds at the best rate, at the paper's length; a run that diverged counts as chance.
         median: of these.
         by_rate: the scores of every rate.
@@ -36,10 +37,13 @@ class Cell:
         note: the likely reason where they disagree, and what else must be known.
         budget: what the runs were given, and how many there are where some are missing.
         runs: their keys.
-        inside: scores of these seeds on training lengths.
+        inside: scores of these seeds on short words, of the lengths that training begins with.
         longer: scores of these seeds at the longest length tried, where that is beyond the paper's.
         longest: that length.
         planned: how many runs the cell has when it is complete.
+        guess: what giving the most frequent output always scores; the median over these seeds' test words.
+        margin: how far from a published score this one is still the same: the paper's tolerance, or two standard errors
+            of the words that were tested.
     """
 
     task: str
@@ -60,6 +64,8 @@ class Cell:
     longer: list[float] = field(default_factory=list)
     longest: int | None = None
     planned: int = 0
+    guess: float = 0.0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,8 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
         by_rate.setdefault(f"{record['config']['lr']:g}", []).append(record)
     scores = {rate: [_score(record, length) for record in group] for rate, group in by_rate.items()}
     near = {rate: [_near(record) for record in group] for rate, group in by_rate.items()}
-    rate = best_rate({r: list(zip(scores[r], near[r], strict=True)) for r in scores}) if scores else None
+    guess = median(_guess(record, length) for record in ended) if ended else 0.0
+    rate = best_rate({r: list(zip(scores[r], near[r], strict=True)) for r in scores}, guess) if scores else None
     best = None if rate is None else median(scores[rate])
     chosen = [] if rate is None else by_rate[rate]
     inside = [] if rate is None else near[rate]
@@ -158,14 +165,18 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
     known = paper.published(name, row.model, planned.column)
     published, where = known if known is not None else (None, "")
     middle = median(inside) if inside else None
-    verdict = judge(best, published, paper.data["tolerance"], middle, bound.value)
+    margin = max([paper.data["tolerance"], *(2 * _error(record, length) for record in chosen)])
+    verdict = judge(best, published, margin, middle, bound.value)
     evidence = Evidence(
         config=planned.configs[0],
         recipe=row.recipe,
         best=best,
         published=published,
         ceiling=bound.value,
+        ceiling_reason=bound.reason,
         inside=middle,
+        guess=guess,
+        loss=median(losses) if (losses := [r["loss"] for r in chosen if r["loss"] is not None]) else None,
         diverged=sum(record["status"] == "diverged" for record in chosen),
         failed=[str(record.get("reason", "")) for record in records if record["status"] == "failed"],
         paper_hidden=paper.protocol("hidden"),
@@ -190,6 +201,8 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
         longer=[_score(record, longest) for record in chosen] if longest > length else [],
         longest=longest if longest > length else None,
         planned=len(planned.configs),
+        guess=guess,
+        margin=margin,
     )
 
 
@@ -198,8 +211,26 @@ def _score(record: dict[str, Any], length: int) -> float:
     return next((float(score["score"]) for score in record["scores"] if score["length"] == length), 0.0)
 
 
+def _guess(record: dict[str, Any], length: int) -> float:
+    """Gives the score of the most frequent output of the test words."""
+    for score in record["scores"]:
+        if score["length"] == length and "majority" in score:
+            chance = 1 / score["classes"]
+            return (score["majority"] - chance) / (1 - chance)
+    return 0.0
+
+
+def _error(record: dict[str, Any], length: int) -> float:
+    """Gives the standard error of a score, from the number of words."""
+    for score in record["scores"]:
+        if score["length"] == length and "count" in score:
+            right = min(max(score["accuracy"], 1 / score["classes"]), 1.0)
+            return math.sqrt(right * (1 - right) / score["count"]) / (1 - 1 / score["classes"])
+    return 0.0
+
+
 def _near(record: dict[str, Any]) -> float:
-    """Gives the score on training lengths; a run that diverged counts as chance."""
+    """Gives the score on short words; a run that diverged counts as chance."""
     return 0.0 if record["in_distribution"] is None else float(record["in_distribution"]["score"])
 
 
@@ -233,4 +264,5 @@ def _budget(configs: list[dict[str, Any]], there: int) -> str:
     seeds = len({config["seed"] for config in configs})
     runs = f"{counted(rates, 'rate')} x {counted(seeds, 'seed')}"
     missing = "" if there == len(configs) else f", {there} of {len(configs)} runs so far"
-    return f"H {first['hidden']}, {first['steps']:,} steps, {runs}{missing}"
+    longer = f", words up to {first['late']:,}" if first["late"] > first["longest"] else ""
+    return f"H {first['hidden']}, {first['steps']:,} steps{longer}, {runs}{missing}"

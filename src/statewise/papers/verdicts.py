@@ -9,10 +9,12 @@ AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
 NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
 # marks of what is said beside a published number
 MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
-# a network that is right on training lengths, and one that is not
+# a network that is right on short words, those of the paper's training lengths, and one that is not
 _LEARNED, _UNLEARNED = 0.95, 0.5
-# how far below its score on training lengths a network that drifts is
+# how far below its score on short words a network that drifts is
 _DRIFT = 0.3
+# a loss that has vanished, and one that is far above that of guessing
+_VANISHED, _UNSTABLE = 0.01, 10.0
 # scores of some hundred words are this far from their mean
 _NEAR = 0.05
 
@@ -27,7 +29,10 @@ class Evidence:
         best: our score.
         published: the paper's.
         ceiling: what the algebra allows.
-        inside: our score on training lengths, at the best rate.
+        ceiling_reason: why, or why that is not known.
+        inside: our score on short words, at the best rate.
+        guess: the score of giving the most frequent output always.
+        loss: the last of training, at the best rate.
         diverged: how many of the runs at the best rate diverged.
         failed: why runs could not be run.
         paper_hidden: the width in the paper.
@@ -39,7 +44,10 @@ class Evidence:
     best: float | None
     published: float | None
     ceiling: float | None
+    ceiling_reason: str
     inside: float | None
+    guess: float
+    loss: float | None
     diverged: int
     failed: list[str]
     paper_hidden: int
@@ -51,8 +59,8 @@ def judge(
 ) -> str:
     """Gives the verdict on a cell.
 
-    A score below chance counts as chance. Chance is no agreement where nothing was learned on training lengths either,
-    unless the algebra allows no more.
+    A score below chance counts as chance. Chance is no agreement where short words were not learned either, unless the
+    algebra allows no more.
     """
     if best is None:
         return NOT_RUN
@@ -75,7 +83,8 @@ def explain(evidence: Evidence, verdict: str) -> str:
 def _disagreement(evidence: Evidence, verdict: str) -> list[str]:
     if verdict == NOT_LEARNED:
         smaller = _smaller(evidence)
-        return [f"{evidence.inside:.2f} on training lengths" + (f", with {smaller}" if smaller else "")]
+        learned = f"{evidence.inside:.2f} on short words" + (f", with {smaller}" if smaller else "")
+        return [learned, *_unknown_ceiling(evidence)]
     if verdict not in (ABOVE, BELOW):
         return []
     assert evidence.best is not None
@@ -99,19 +108,32 @@ def _why_below(evidence: Evidence) -> list[str]:
     reasons: list[str] = []
     inside = evidence.inside
     if inside is not None and inside >= _LEARNED and evidence.best < inside - _DRIFT:
-        reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
+        reasons.append(f"drift: {inside:.2f} on short words, {evidence.best:.2f} at 500")
         if evidence.recipe == "stated" and evidence.config["readout"] == "plain":
-            reasons.append(
-                "nothing is normalised in training: logits can grow until the loss vanishes, before angles are right"
-            )
+            reasons.append(f"nothing is normalised in training{_what_the_loss_did(evidence.loss)}")
     elif inside is not None and inside < _UNLEARNED:
-        reasons.append(f"training lengths were not learned either ({inside:.2f})")
+        reasons.append(f"short words were not learned either ({inside:.2f})")
     elif inside is not None:
-        reasons.append(f"{inside:.2f} on training lengths")
+        reasons.append(f"{inside:.2f} on short words")
+    reasons += _unknown_ceiling(evidence)
     smaller = _smaller(evidence)
     if smaller:
         reasons.append(f"a smaller budget than the paper's: {smaller}")
     return reasons
+
+
+def _what_the_loss_did(loss: float | None) -> str:
+    if loss is not None and loss < _VANISHED:
+        return ": states and logits can grow until the loss vanishes, before long words are right"
+    if loss is not None and loss > _UNSTABLE:
+        return f": states and logits grew, and the loss with them, to {loss:,.0f}"
+    return ""
+
+
+def _unknown_ceiling(evidence: Evidence) -> list[str]:
+    """Says what the level would need, where it is not known that it has it."""
+    known = evidence.ceiling is not None or evidence.recipe == "baseline"
+    return [] if known else [evidence.ceiling_reason]
 
 
 def _smaller(evidence: Evidence) -> str:
@@ -130,9 +152,9 @@ def _why_above(evidence: Evidence) -> list[str]:
     if evidence.ceiling is not None and evidence.published < evidence.ceiling - _NEAR:
         reasons.append(f"the algebra allows {evidence.ceiling:.2f}, so the published score is a matter of training")
     if evidence.recipe == "statewise":
-        how = "the last hidden state is normalised in training"
+        how = "another training: short words come first, the last hidden state is normalised"
         longer = evidence.config["late"] > evidence.config["longest"]
-        reasons.append(how + (f", and late words grow to {evidence.config['late']:,}" if longer else ""))
+        reasons.append(how + (f", and words grow to {evidence.config['late']:,}" if longer else ""))
     else:
         reasons.append("rates, seeds and initial weights differ from the paper's, which are not all known")
     return reasons
@@ -140,6 +162,10 @@ def _why_above(evidence: Evidence) -> list[str]:
 
 def _runs(evidence: Evidence) -> list[str]:
     notes: list[str] = []
+    if evidence.best is not None and evidence.guess > _NEAR and evidence.best <= evidence.guess + _NEAR:
+        notes.append(
+            f"always giving the most frequent output scores {evidence.guess:.2f} here, so that this says little"
+        )
     if evidence.diverged:
         notes.append(f"{counted(evidence.diverged, 'run')} diverged, counted as chance")
     if evidence.failed:

@@ -11,7 +11,7 @@ STEPS = 10
 # a mark for each verdict, so that no colour is needed to read it
 MARKS = {**verdicts.MARKS, NOT_PUBLISHED: "○", NOT_RUN: "–"}
 # what a verdict's name does not say
-MEANINGS = {NOT_LEARNED: "it agrees, but training lengths were not learned in this budget, so that it says little"}
+MEANINGS = {NOT_LEARNED: "it agrees, but short words were not learned in this budget, so that it says little"}
 
 
 @dataclass(frozen=True)
