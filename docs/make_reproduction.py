@@ -28,6 +28,7 @@ NOT_RUN = "Not run."
 # a loss that has gone to 0, and a score that has been lost again
 _SETTLED, _LOST = 0.01, 0.1
 _PERFECT = 0.995
+_JOIN = "\n\n"
 # planes that make an answer, rather than follow it
 _WEIGHTIEST = 10
 # tables with more rows than this are folded
@@ -158,12 +159,13 @@ def _protocol(paper: Paper) -> str:
         "What is *stated* stands in the paper, as far as it is known here; *follow-up* in a later paper by the same "
         "authors (arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here."
     )
-    lines = ["## The protocol", "", marks, "", "| item | value | mark | note |", "| --- | --- | --- | --- |"]
+    rows = []
     for item, known in paper.data["protocol"].items():
         value = ", ".join(map(str, known["value"])) if isinstance(known["value"], list) else known["value"]
-        lines.append(f"| {item.replace('_', ' ')} | {value} | {known['mark']} | {known.get('note', '')} |")
+        rows.append([item.replace("_", " "), str(value), known["mark"], known.get("note", "")])
     remarks = [f"- {text[0].upper()}{text[1:]}." for text in paper.data["remarks"].values()]
-    return "\n".join([*lines, "", "Besides numbers, the paper says:", "", *remarks])
+    table = _folded(f"All {len(rows)} items", _markdown(["item", "value", "mark", "note"], rows))
+    return "\n".join(["## The protocol", "", marks, "", table, "", "Besides numbers, the paper says:", "", *remarks])
 
 
 def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
@@ -173,48 +175,33 @@ def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
     whole = [r for r in records if asked.items() <= r["config"].items() and r["status"] not in ("failed", "diverged")]
     if not whole:
         return ""
-    rows, ends = [], []
+    by_task: dict[str, list[list[str]]] = {}
+    ends = []
     for record in sorted(whole, key=lambda r: (r["config"]["task"], r["config"]["model"], -r["config"]["lr"])):
         config = record["config"]
         at = record["probe"].index(length)
         scores = {score["length"]: score["score"] for score in record["scores"]}
         looks = [look["scores"][at] for look in record["history"]]
-        best = max(looks)
         if config["readout"] == "plain" and config["model"] not in paper.data["presets"]["paper"]["baselines"]:
-            ends.append((record["loss"] is not None and record["loss"] < _SETTLED, scores[length] < best - _LOST))
-        rows.append(
-            [
-                config["task"],
-                config["model"],
-                f"trained, {config['embedding']}" if config["embedding"] else "one-hot",
-                f"{config['lr']:g}",
-                config["readout"],
-                _number(record["loss"]),
-                _number(record["in_distribution"]["score"]),
-                f"{_number(best)}, {sum(look >= _PERFECT for look in looks)} of {len(looks)}",
-                _number(scores.get(length)),
-                _number(scores.get(10_000)),
-            ]
-        )
-    header = [
-        "task",
-        "model",
-        "tokens",
-        "rate",
-        "readout",
-        "last loss",
-        "short words",
-        f"looks at {length}: best, and how many at {_PERFECT} or more",
-    ]
+            settled = record["loss"] is not None and record["loss"] < _SETTLED
+            ends.append((settled, scores[length] < max(looks) - _LOST))
+        row = [config["model"], "trained" if config["embedding"] else "one-hot", f"{config['lr']:g}", config["readout"]]
+        row += [_number(n) for n in (record["loss"], record["in_distribution"]["score"], max(looks))]
+        row += [f"{sum(look >= _PERFECT for look in looks)}/{len(looks)}"]
+        by_task.setdefault(config["task"], []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
+    header = ["model", "tokens", "rate", "readout", "loss", "short", "best", "right", f"{length}", "10,000"]
+    tables = [f"On `{task}`:\n\n{_markdown(header, rows)}" for task, rows in by_task.items()]
     return f"""## To the letter
 
 Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10
 symbols; hidden states of bilinear models are normalised at inference. Readout `plain` is the paper's: no normalisation
 in training; `normalised` differs from it in nothing but a last hidden state that is divided by its norm, in training
-too. Looks on the way were taken every 1,000 steps. One-hot tokens allow the same functions as a trained embedding, at a
-fraction of the cost of a step.
+too. One-hot tokens allow the same functions as a trained embedding, at a fraction of the cost of a step.
 
-{_markdown([*header, f"at the end at {length}", "at 10,000"], rows)}
+Columns are the last loss; the last score on short words; of the looks at length {length} that were taken every 1,000
+steps the best, and how many were right, which is {_PERFECT} or more; and the last scores at {length} and 10,000.
+
+{_JOIN.join(tables)}
 
 Of the {len(ends)} runs of bilinear models with the paper's readout, {sum(lost for _, lost in ends)} ended at least
 {_LOST} below their best look at {length}. {sum(settled for settled, _ in ends)} had a last loss below {_SETTLED}, and
