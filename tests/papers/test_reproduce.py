@@ -86,6 +86,9 @@ def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:
     shown = json.loads(ask("figure2", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
     assert shown["column"] == "samples"
     assert (tmp_path / "out" / "figure2.svg").stat().st_size > 1000
+    ask("figure2", "--store", str(store), "--out", str(tmp_path / "again"))
+    for file in (tmp_path / "out").iterdir():
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), "the same records, the same files"
 
 
 def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:

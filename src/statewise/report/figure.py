@@ -32,7 +32,10 @@ def figure_of(file: Path) -> "Iterator[Axes]":
     try:
         yield axes
         file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file, dpi=150)
+        # without a time and random names, the same numbers give the same file
+        dated = {"metadata": {"Date": None}} if file.suffix == ".svg" else {}
+        with pyplot.rc_context({"svg.hashsalt": "statewise"}):
+            figure.savefig(file, dpi=150, **dated)
     except OSError as error:
         raise cannot_write(file, error) from None
     finally:
