@@ -85,7 +85,9 @@ def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "figure2", 0.5)
     shown = json.loads(ask("figure2", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
     assert shown["column"] == "samples"
-    assert (tmp_path / "out" / "figure2.svg").stat().st_size > 1000
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"figure2.svg", "figure2.png", "figure2-short.svg", "figure2-short.png", "figure2.csv"} <= files
+    assert "unseen words" in (tmp_path / "out" / "figure2-short.svg").read_text()
     ask("figure2", "--store", str(store), "--out", str(tmp_path / "again"))
     for file in (tmp_path / "out").iterdir():
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), "the same records, the same files"

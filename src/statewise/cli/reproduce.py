@@ -147,6 +147,8 @@ def _write_table(table: "Table", parts: list[dict[str, Any]], out: Path) -> list
         return files + figures.write_figure(out, table.name, figures.draw_planes(parts, table.columns[0]))
     if not table.name.startswith("table-"):
         files += figures.write_figure(out, table.name, figures.draw_rows(table))
+        if table.column != "m":
+            files += figures.write_figure(out, f"{table.name}-short", figures.draw_rows(table, short=True))
     else:
         for recipe in dict.fromkeys(row.recipe for row in table.rows):
             files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))

@@ -33,9 +33,9 @@ def figure_of(file: Path) -> "Iterator[Axes]":
         yield axes
         file.parent.mkdir(parents=True, exist_ok=True)
         # without a time and random names, the same numbers give the same file
-        dated = {"metadata": {"Date": None}} if file.suffix == ".svg" else {}
+        dated = {"Date": None} if file.suffix == ".svg" else None
         with pyplot.rc_context({"svg.hashsalt": "statewise"}):
-            figure.savefig(file, dpi=150, **dated)
+            figure.savefig(file, dpi=150, metadata=dated)
     except OSError as error:
         raise cannot_write(file, error) from None
     finally:

@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ def learning_sheets(runs: Iterable[Run]) -> list[Sheet]:
 
 
 def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
-    """Draws Figure 2: the score at the far length against the number of training words."""
+    """Draws Figure 2: scores far away, and on unseen words of training lengths, against the number of words."""
     few = [run for run in _ended(runs) if run.config.get("samples") is not None]
     if all(run.far is None for run in few):
         return []
@@ -100,13 +100,17 @@ def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
     x = log_axis(sizes, "training words", sizes if len(sizes) <= 6 else None)
     panels = []
     for subject, some in grouped(few, lambda run: run.subject).items():
-        lines = []
-        for label, of_model in _models(some):
-            points = grouped(of_model, lambda run: run.config["samples"])
-            lines += _medians(points, colour[label[0]], f"{label[0]}, {label[1]} recipe", label[1] == "stated")
-        name = f"Score at length {far} against the number of training words, {subject}"
-        y = score_axis(_heights(lines), f"score at {far}")
-        panels += [Panel(str(subject), "", (draw_chart(_behind(lines), x, y, name, 190),))] if lines else []
+        charts = []
+        for where, score in ((f"at {far}", _far), ("on training lengths", _near)):
+            lines = []
+            for label, of_model in _models(some):
+                points = grouped(of_model, lambda run: run.config["samples"])
+                name = f"{label[0]}, {label[1]} recipe"
+                lines += _medians(points, colour[label[0]], name, label[1] == "stated", score)
+            name = f"Score {where} against the number of training words, {subject}"
+            y = score_axis(_heights(lines), f"score {where}")
+            charts += [draw_chart(_behind(lines), x, y, name, 190)] if lines else []
+        panels += [Panel(str(subject), "", tuple(charts))] if charts else []
     legend = tuple(Key(colour[model], f"{model}, {recipe}", recipe == "stated") for model, recipe in labels)
     return [Sheet("Figure 2: how many words are enough", legend, tuple(panels))]
 
@@ -190,11 +194,25 @@ def _spread(runs: Sequence[Run], colour: str, name: str) -> list[Line]:
     return [*each, Line(middle, colour, f"{name}, rate {rate:g}, median of {seeds}: {end}")]
 
 
-def _medians(points: dict[Any, list[Run]], colour: str, name: str, dashed: bool = False) -> list[Line]:
+def _far(run: Run) -> float | None:
+    return run.far
+
+
+def _near(run: Run) -> float | None:
+    return run.near
+
+
+def _medians(
+    points: dict[Any, list[Run]],
+    colour: str,
+    name: str,
+    dashed: bool = False,
+    score: Callable[[Run], float | None] = _far,
+) -> list[Line]:
     """Gives all seeds at the best rate as dots, and a curve through their medians."""
     seeds, middle = [], []
     for place, runs in sorted(points.items()):
-        best = [run.far for run in at_best_rate(runs) if run.far is not None]
+        best = [found for run in at_best_rate(runs) if (found := score(run)) is not None]
         if best:
             seeds += [(place, score) for score in best]
             middle.append((place, statistics.median(best)))

@@ -2,12 +2,13 @@
 
 import csv
 import io
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.files import write_whole
-from statewise.papers.table import Row, Table
+from statewise.papers.table import Cell, Row, Table
 from statewise.report.figure import figure_of
 
 if TYPE_CHECKING:
@@ -81,18 +82,18 @@ def draw_table(table: Table, recipe: str) -> "Callable[[Axes], None]":
     return draw
 
 
-def draw_rows(table: Table) -> "Callable[[Axes], None]":
-    """Draws every row of a table as a line; recipes differ in their dashes."""
+def draw_rows(table: Table, short: bool = False) -> "Callable[[Axes], None]":
+    """Draws every row of a table as a line, at the paper's length or on short words; recipes differ in their dashes."""
     models = list(dict.fromkeys(row.label for row in table.rows))
 
     def draw(axes: "Axes") -> None:
-        _score_axes(axes, table)
+        _score_axes(axes, table, short)
         for row in table.rows:
             index = models.index(row.label)
             several = len({other.recipe for other in table.rows if other.label == row.label}) > 1
             label = f"{row.label} ({row.recipe})" if several else row.label
             dashes = "--" if row.recipe == "stated" else "-"
-            _line(axes, row, label, PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], dashes)
+            _line(axes, row, label, PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], dashes, short)
         axes.set_title(_short(table), fontsize=9)
         _legend(axes)
 
@@ -145,20 +146,28 @@ def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], Non
     return draw
 
 
-def _score_axes(axes: "Axes", table: Table) -> None:
+def _score_axes(axes: "Axes", table: Table, short: bool = False) -> None:
     for guide in (0, 1):
         axes.axhline(guide, color=_GUIDE, linewidth=1)
     axes.set_xticks(range(len(table.columns)), [f"{column:,}" for column in table.columns])
     axes.set_xlabel("training words" if table.column == "samples" else table.column)
-    axes.set_ylabel("score at length 500")
-    lowest = min((cell.best for row in table.rows for cell in row.cells if cell.best is not None), default=0.0)
+    axes.set_ylabel("score on unseen words of training lengths" if short else "score at length 500")
+    scores = [_score(cell, short) for row in table.rows for cell in row.cells]
+    lowest = min((score for score in scores if score is not None), default=0.0)
     axes.set_ylim(min(-0.15, lowest - 0.1), 1.1)
 
 
-def _line(axes: "Axes", row: Row, label: str, colour: str, marker: str, dashes: str) -> None:
-    points = [(place, cell.best) for place, cell in enumerate(row.cells) if cell.best is not None]
+def _line(axes: "Axes", row: Row, label: str, colour: str, marker: str, dashes: str, short: bool = False) -> None:
+    found = [(place, _score(cell, short)) for place, cell in enumerate(row.cells)]
+    points = [(place, score) for place, score in found if score is not None]
     places, scores = [place for place, _ in points], [score for _, score in points]
     axes.plot(places, scores, dashes, marker=marker, color=colour, label=label, markersize=5)
+
+
+def _score(cell: Cell, short: bool) -> float | None:
+    if not short:
+        return cell.best
+    return statistics.median(cell.inside) if cell.inside else None
 
 
 def _short(table: Table) -> str:
