@@ -71,7 +71,7 @@ def test_cells_that_were_not_learned_have_their_own_mark(tmp_path, monkeypatch):
         write_page(store, tmp_path / "page.html", "quick")
     text = page_of(tmp_path / "store", tmp_path)
     Tags(text)
-    assert '<span class="sign">~</span> not learned: it agrees, but training lengths were not' in text
+    assert '<span class="sign">~</span> not learned: it agrees, but short words were not' in text
     assert 'aria-label="not learned" role="img">~<' in text
     # two digits in the cell, all of them where its seeds are
     assert re.search(r'class="ours"[^>]*>1\.00<', text)

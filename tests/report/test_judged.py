@@ -52,7 +52,7 @@ def test_a_store_with_the_paper_s_length_says_nothing_of_others(tmp_path):
     with Store.open(tmp_path / "store", write=True) as store:
         store.add([record(), *eight()])
     text = page_of(tmp_path / "store", tmp_path)
-    assert "judged at length 500.\n" in text
+    assert "judged at length 500. How long" in text
     assert "8 runs, none tested at 500" in text
     assert data_of(text)["far"] == 500
 
