@@ -81,6 +81,13 @@ def test_the_records_behind_a_table_fill_another_store_with_it(tmp_path: Path) -
     assert json.loads(ask(*asked, str(tmp_path / "copy")).stdout)["rows"] == shown["rows"]
 
 
+def test_a_file_in_place_of_a_directory_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(RunError, match="is a file"):
+        ask("figure4", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "store").exists()
+
+
 def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "figure2", 0.5)
     shown = json.loads(ask("figure2", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)

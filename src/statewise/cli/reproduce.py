@@ -17,7 +17,7 @@ from statewise.cli.sweep import (
     run_grid,
     summary_lines,
 )
-from statewise.errors import RunError
+from statewise.errors import RunError, shorten
 from statewise.sweep.engine import Limits
 from statewise.wording import fixed
 
@@ -51,6 +51,8 @@ def reproduce(
     result: dict[str, Any] = {"name": name, "title": paper.title(name), "preset": preset}
     if configs and store is None and not dry_run:
         raise RunError(f"{name} takes {len(configs):,} runs and needs a store for them; give --store DIR")
+    if out is not None and out.exists() and not out.is_dir():
+        raise RunError(f'"{shorten(out)}" is a file, and figures need a directory; give another --out')
     ran: dict[str, Any] = {}
     if configs:
         limits = Limits(time_limit, memory)
