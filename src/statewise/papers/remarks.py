@@ -1,7 +1,7 @@
 """What the paper says in words, beside what the records of a table say to it."""
 
 from collections.abc import Callable, Sequence
-from statistics import median
+from operator import attrgetter
 
 from statewise.papers.table import Cell, Row, Table
 from statewise.wording import counted
@@ -21,15 +21,18 @@ def reply(table: Table) -> list[str]:
 
 def _least_words(rows: Sequence[Row]) -> list[str]:
     def least(row: Row, score: Callable[[Cell], float | None]) -> str:
-        enough = [cell.m for cell in row.cells if (score(cell) or 0.0) >= RIGHT]
-        return f"{min(enough):,}" if enough else f"not with {max(c.m for c in row.cells if c.best is not None):,}"
+        tried = [(cell.m, score(cell)) for cell in row.cells]
+        enough = [words for words, reached in tried if reached is not None and reached >= RIGHT]
+        most = max(words for words, reached in tried if reached is not None)
+        return f"{min(enough):,}" if enough else f"not with {most:,}"
 
     told = (
         f"The least number of words with which the median seed scores {RIGHT} or more, "
         "on unseen words of the training length and at 500:"
     )
+    short, best = attrgetter("short"), attrgetter("best")
     lines = [
-        f"{row.label} ({row.recipe}): {least(row, _inside)} on the training length, {least(row, _best)} at 500"
+        f"{row.label} ({row.recipe}): {least(row, short)} on the training length, {least(row, best)} at 500"
         for row in rows
     ]
     near_and_far = [pair for row in rows for cell in row.cells for pair in zip(cell.inside, cell.scores, strict=True)]
@@ -53,18 +56,10 @@ def _with_terms(rows: Sequence[Row]) -> list[str]:
         plain = without.setdefault((row.model, row.recipe), row)
         if row is plain:
             continue
-        pairs = [(_best(a), _best(b)) for a, b in zip(plain.cells, row.cells, strict=True)]
+        pairs = [(a.best, b.best) for a, b in zip(plain.cells, row.cells, strict=True)]
         both = [(a, b) for a, b in pairs if a is not None and b is not None and a >= RIGHT]
         lines.append(f"{row.label} ({row.recipe}): {sum(b < a - APART for a, b in both)} of {len(both)}")
     return [told, *lines] if lines else []
-
-
-def _inside(cell: Cell) -> float | None:
-    return median(cell.inside) if cell.inside else None
-
-
-def _best(cell: Cell) -> float | None:
-    return cell.best
 
 
 _REPLIES: dict[str, Callable[[Sequence[Row]], list[str]]] = {"figure2": _least_words, "figure3": _with_terms}

@@ -67,6 +67,11 @@ class Cell:
     guess: float = 0.0
     margin: float = 0.0
 
+    @property
+    def short(self) -> float | None:
+        """The median on short words."""
+        return median(self.inside) if self.inside else None
+
 
 @dataclass(frozen=True)
 class Row:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from statewise.transitions import Additive, Block, Diagonal, LinearTransition, Positive, Rotation
+from statewise.transitions.additive import affine_matrix
 
 Blocks = Float[Tensor, "token blocks out in"]
 
@@ -18,11 +19,7 @@ def affine_blocks(transition: Additive, table: tuple[Tensor, ...]) -> Blocks:
     """Gives [[A, b], [0, 1]] of each token, block by block."""
     linear, offset = table
     blocks = _blocks(transition.linear, linear)
-    added = offset.unflatten(-1, blocks.shape[1:3]).unsqueeze(-1)
-    upper = torch.cat([blocks, added], dim=-1)
-    lower = torch.zeros_like(upper[..., :1, :])
-    lower[..., -1] = 1
-    return torch.cat([upper, lower], dim=-2)
+    return affine_matrix(blocks, offset.unflatten(-1, blocks.shape[1:3]))
 
 
 def with_ones(h: Float[Tensor, "batch hidden"], blocks: int) -> Float[Tensor, "batch longer"]:

@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from markupsafe import Markup
@@ -26,6 +27,7 @@ from statewise.report.charts import (
 from statewise.report.levels import LADDER
 from statewise.report.runs import Run, Subject, at_best_rate, grouped, thinned
 
+_FAR = attrgetter("far")
 _LEAST_LOSS = 1e-8
 # of all learning curves together, so that thousands of runs still make a page that opens at once
 _MOST_POINTS = 40_000
@@ -101,7 +103,7 @@ def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
     panels = []
     for subject, some in grouped(few, lambda run: run.subject).items():
         charts = []
-        for where, score in ((f"at {far}", _far), ("on training lengths", _near)):
+        for where, score in ((f"at {far}", _FAR), ("on training lengths", attrgetter("near"))):
             lines = []
             for label, of_model in _models(some):
                 points = grouped(of_model, lambda run: run.config["samples"])
@@ -194,20 +196,12 @@ def _spread(runs: Sequence[Run], colour: str, name: str) -> list[Line]:
     return [*each, Line(middle, colour, f"{name}, rate {rate:g}, median of {seeds}: {end}")]
 
 
-def _far(run: Run) -> float | None:
-    return run.far
-
-
-def _near(run: Run) -> float | None:
-    return run.near
-
-
 def _medians(
     points: dict[Any, list[Run]],
     colour: str,
     name: str,
     dashed: bool = False,
-    score: Callable[[Run], float | None] = _far,
+    score: Callable[[Run], float | None] = _FAR,
 ) -> list[Line]:
     """Gives all seeds at the best rate as dots, and a curve through their medians."""
     seeds, middle = [], []

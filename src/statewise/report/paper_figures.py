@@ -2,7 +2,6 @@
 
 import csv
 import io
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,9 +164,7 @@ def _line(axes: "Axes", row: Row, label: str, colour: str, marker: str, dashes: 
 
 
 def _score(cell: Cell, short: bool) -> float | None:
-    if not short:
-        return cell.best
-    return statistics.median(cell.inside) if cell.inside else None
+    return cell.short if short else cell.best
 
 
 def _short(table: Table) -> str:

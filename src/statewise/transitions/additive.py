@@ -72,10 +72,7 @@ class Additive(Transition):
     def dense(self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]]) -> Float[Tensor, "*batch out in"]:
         """Writes the update of (h, 1) as a matrix."""
         multiplied, offset = coefficients
-        upper = torch.cat([self.linear.dense(multiplied), offset.unsqueeze(-1)], dim=-1)
-        lower = torch.zeros_like(upper[..., :1, :])
-        lower[..., -1] = 1
-        return torch.cat([upper, lower], dim=-2)
+        return affine_matrix(self.linear.dense(multiplied), offset)
 
     def compose(
         self,
@@ -86,6 +83,16 @@ class Additive(Transition):
         if not self.linear.composable:
             raise TransitionError(f"{type(self.linear).__name__} is not closed under products; use full")
         return self.linear.compose(later[0], earlier[0]), self.linear.act(later[0], earlier[1]) + later[1]
+
+
+def affine_matrix(
+    matrix: Float[Tensor, "*batch out in"], offset: Float[Tensor, "*batch out"]
+) -> Float[Tensor, "*batch longer wider"]:
+    """Gives [[A, b], [0, 1]], which is h' = A h + b on (h, 1)."""
+    upper = torch.cat([matrix, offset.unsqueeze(-1)], dim=-1)
+    lower = torch.zeros_like(upper[..., :1, :])
+    lower[..., -1] = 1
+    return torch.cat([upper, lower], dim=-2)
 
 
 def _split(vector: Float[Tensor, "*batch hidden"]) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
