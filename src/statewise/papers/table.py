@@ -270,4 +270,5 @@ def _budget(configs: list[dict[str, Any]], there: int) -> str:
     runs = f"{counted(rates, 'rate')} x {counted(seeds, 'seed')}"
     missing = "" if there == len(configs) else f", {there} of {len(configs)} runs so far"
     longer = f", words up to {first['late']:,}" if first["late"] > first["longest"] else ""
-    return f"H {first['hidden']}, {first['steps']:,} steps{longer}, {runs}{missing}"
+    early = " or until right twice in a row" if first["stop_score"] > 0 else ""
+    return f"H {first['hidden']}, {first['steps']:,} steps{early}{longer}, {runs}{missing}"
