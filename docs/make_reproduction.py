@@ -240,8 +240,7 @@ def _table(table: Table, records: list[dict[str, Any]]) -> str:
     told = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
     counts = f"Cells with a published number: {told}. " if _published(table) else ""
     keys = {key for _, cell in cells for key in cell.runs}
-    spent = sum(r["seconds"] / r.get("shared", 1) for r in records if r.get("key") in keys and "seconds" in r)
-    cost = f"The {len(keys):,} runs took {spent / 60:,.0f} minutes of one core, on a shared machine."
+    cost = _cost([record for record in records if record.get("key") in keys and "seconds" in record])
     parts = [f"### Preset {table.preset}", f"{counts}{cost}", _matrix(table), _reply(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
@@ -254,6 +253,16 @@ def _table(table: Table, records: list[dict[str, Any]]) -> str:
         )
     parts.append(_folded("All seeds, rates and budgets", _seeds(table, cells)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _cost(runs: list[dict[str, Any]]) -> str:
+    """Says what runs took of one core and, where they were done in one go, by the clock."""
+    if not runs:
+        return ""
+    spent = sum(run["seconds"] / run.get("shared", 1) for run in runs)
+    lasted = max(run["finished"] for run in runs) - min(run["finished"] - run["seconds"] for run in runs)
+    by_the_clock = f", and {lasted / 60:,.0f} by the clock" if lasted < spent else ""
+    return f"The {len(runs):,} runs took {spent / 60:,.0f} minutes of one core{by_the_clock}, on a shared machine."
 
 
 def _reply(table: Table) -> str:

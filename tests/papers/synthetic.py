@@ -22,6 +22,7 @@ def record(config: dict[str, Any], at_500: float, inside: float = 1.0, **changed
         "validation": None,
         "history": [],
         "probe": config["probe"],
+        "finished": 1_000.0,
     } | changed
 
 

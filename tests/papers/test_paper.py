@@ -112,6 +112,14 @@ def test_a_random_machine_is_drawn_by_each_run_s_seed() -> None:
         assert f"seed={run['seed']}," in run["task"]
 
 
+def test_no_random_permutation_machine_is_decided_by_the_length_of_words_alone() -> None:
+    tasks = {run["task"] for run in PAPER.runs("table-machine", "quick") if "permutation" in run["task"]}
+    assert len({task for task in tasks if "(2," in task}) == 3
+    for task in tasks:
+        arrows = machine(task).delta
+        assert any(len(set(row)) > 1 for row in arrows.tolist()), task
+
+
 def test_figure4_takes_up_the_runs_of_the_table() -> None:
     table = [json.dumps(run, sort_keys=True) for run in PAPER.runs("table-addition", "quick")]
     assert all(json.dumps(run, sort_keys=True) in table for run in PAPER.runs("figure4", "quick"))

@@ -54,6 +54,16 @@ def test_terms_are_compared_where_the_model_without_one_is_right():
     assert others == ["1 of 1"] * len(others)
 
 
+def test_factored_models_are_told_at_the_largest_m():
+    def far(config):
+        return 0.9 if config["task"] == "modular_addition(50)" and config["recipe"] == "statewise" else 0.25
+
+    _, lines = replied("table-addition", far, lambda config: 0.5)
+    assert lines["CP-factored, rank 64 (statewise)"] == "0.90 at 500, 0.50 on short words"
+    assert lines["CP-factored, rank 64 (stated)"] == "0.25 at 500, 0.50 on short words"
+    assert len(lines) == 2
+
+
 def test_nothing_is_said_without_records_or_words_of_the_paper():
     assert reply(table_of(PAPER, "figure2", "quick", [])) == []
     config = PAPER.runs("table-addition", "quick")[0]

@@ -141,12 +141,13 @@ class Paper:
             given.pop("late", None)
         given |= {"model": model, "recipe": "stated" if recipe == "baseline" else recipe}
         task = block.get("task", grid["task"])
+        first = grid.get("first_seeds", {}).get(str(column), 0)
         return [
             resolve(None, given | {"task": task.format(m=column, seed=seed), "lr": rate, "seed": seed}).model_dump(
                 mode="json"
             )
             for rate in rates
-            for seed in seeds
+            for seed in (first + seed for seed in seeds)
         ]
 
     def _rules(self, name: str, preset: str, model: str, recipe: str, column: int) -> Iterator[dict[str, Any]]:
