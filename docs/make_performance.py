@@ -19,6 +19,7 @@ NAMES = [
     "profile",
     "sampling",
     "baselines",
+    "sweep",
 ]
 HEADER = "| benchmark | work | rival | ours | rival's | ratio | aim |\n| --- | --- | --- | --- | --- | --- | --- |"
 

@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+from statewise.bench.sweeps import measure
 from statewise.bench.timing import Row, best_times
+from statewise.cli.bench import _sentence
 from tests.command import statewise
 
 
@@ -31,3 +33,12 @@ def test_times_are_the_best_of_turns():
     assert set(times) == {"a", "b"}
     assert calls == ["a", "a", "b", "b"] + 3 * ["a", "b"]
     assert Row("x", "y", 0.5, 2.0).ratio == 4.0
+
+
+def test_the_cost_of_a_sweep_is_taken_once_all_runs_are_recorded():
+    swept, kept, told = measure(runs=40)
+    assert swept.case.startswith("40 null runs")
+    assert 0 < kept.ours_s < kept.rival_s
+    assert told.ours_s > 0
+    assert _sentence(kept).startswith("0.0")
+    assert " GB, the aim 0.2 GB: " in _sentence(kept)

@@ -24,6 +24,23 @@ def test_the_least_number_of_words_is_that_of_the_median_seed():
     assert lines["full bilinear (statewise)"] == "512 on the training length, 8,192 at 500"
     assert lines["rotations (R2) (stated)"] == "512 on the training length, 128 at 500"
     assert lines["LSTM (baseline)"] == "512 on the training length, not with 32,768 at 500"
+    assert (
+        "0 of 6 rows do; not full bilinear (stated), "
+        in lines["the paper says that bilinear models need fewer than the others"]
+    )
+
+
+def test_rows_that_need_fewer_words_than_every_baseline_are_counted():
+    def near(config):
+        return float(
+            config["samples"] >= {"full": 2048, "rotation": 32, "rnn": 2048, "lstm": 8192}.get(config["model"], 128)
+        )
+
+    _, lines = replied("figure2", lambda config: 0.0, near)
+    verdict = lines["the paper says that bilinear models need fewer than the others"]
+    assert verdict.startswith(
+        "on the training length, 4 of 6 rows do; not full bilinear (stated), full bilinear (statewise),"
+    )
 
 
 def test_what_was_not_run_is_not_said_to_fail():
@@ -50,8 +67,11 @@ def test_terms_are_compared_where_the_model_without_one_is_right():
     columns = len(PAPER.columns("figure3", "quick"))
     assert lines["full bilinear, constant term (statewise)"] == f"0 of {columns}"
     assert lines["full bilinear, term of the input (statewise)"] == f"{columns} of {columns}"
-    others = [line for label, line in lines.items() if "full" not in label]
-    assert others == ["1 of 1"] * len(others)
+    others = [line for label, line in lines.items() if label.startswith("block")]
+    assert others == ["1 of 1"] * 4
+    assert lines["the paper says that terms lower the score"].startswith(
+        f"here they do in {2 * columns + 4} of {4 * columns + 4} "
+    )
 
 
 def test_factored_models_are_told_at_the_largest_m():

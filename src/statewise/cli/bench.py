@@ -22,6 +22,7 @@ BENCHMARKS = {
     "profile": "profile:measure",
     "baselines": "baselines:measure",
     "sampling": "sampling:measure",
+    "sweep": "sweeps:measure",
 }
 
 
@@ -55,4 +56,5 @@ def bench(
 
 def _sentence(row: Any) -> str:
     aim = "" if row.target is None else f" (aim {row.target:g})"
-    return f"{row.ours_s * 1e3:.3g} ms, {row.rival} {row.rival_s * 1e3:.3g} ms: {row.ratio:.2f} x{aim}"
+    scale, unit = (1, "GB") if "memory" in row.case else (1e3, "ms")
+    return f"{row.ours_s * scale:.3g} {unit}, {row.rival} {row.rival_s * scale:.3g} {unit}: {row.ratio:.2f} x{aim}"
