@@ -106,6 +106,7 @@ def test_stores_runs_and_files_are_merged(swept, tmp_path):
         ('[[grid]]\ntask = ["null", "modular_addition(1)"]\nmodel = "full"', "at least 2"),
         ('[[grid]]\ntask = "parity"\nmodel = ["full", "transformer(1)"]\ntest_lengths = [10, 2000]', "at most 1024"),
         ("", "nothing to run"),
+        ('name = "it\'s \\"quoted\\""\n[[grid]]\ntask = "parity"\nmodel = "full"', "rename it"),
         ('[[grid]]\ntask = "nowhere.dot"\nmodel = "full"', "nowhere.dot"),
     ],
 )
@@ -127,7 +128,7 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
     for name, change in (
         ("forged", {"key": "0" * 32}),
         ("status", {"status": "<b>x"}),
-        ("score", {"scores": [{"length": 10, "score": 99}]}),
+        ("score", {"scores": [{"length": 10, "score": 99}], "in_distribution": None, "loss": None}),
     ):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(record | change) + "\n")
     for arguments, sentence in (
@@ -138,8 +139,8 @@ def test_other_mistakes_are_one_sentence(swept, tmp_path):
         (["runs", runs, "--status", "donee"], 'did you mean "done"'),
         (["store", "merge", tmp_path / "new", tmp_path / "bad.jsonl"], "has no config"),
         (["store", "merge", tmp_path / "new", tmp_path / "forged.jsonl"], "is not that of its config"),
-        (["store", "merge", tmp_path / "new", tmp_path / "status.jsonl"], "wrong status"),
-        (["store", "merge", tmp_path / "new", tmp_path / "score.jsonl"], "more than 1"),
+        (["store", "merge", tmp_path / "new", tmp_path / "status.jsonl"], 'has status "<b>x"; expected one of done'),
+        (["store", "merge", tmp_path / "new", tmp_path / "score.jsonl"], "score 99; expected a score from -1 to 1"),
         (["store", "merge", runs, runs], "both taken from and into"),
         (["store", "merge", runs, tmp_path / "none"], "does not exist"),
         (["store", "merge", runs, tmp_path / "bad.jsonl"], "has no config"),

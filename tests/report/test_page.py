@@ -155,7 +155,8 @@ def test_figures_are_drawn_from_their_runs(store):
     runs = read_runs(store.records())
     (data,), (additive,) = data_sheets(runs), additive_sheets(runs)
     assert {key.text for key in data.legend} >= {"full, statewise", "rnn, stated"}
-    assert [panel.title for panel in additive.panels] == ["full", "block(2)"]
+    recipes = [(panel.title, panel.note.split(", ")[1]) for panel in additive.panels]
+    assert recipes == [(m, f"{recipe} recipe") for recipe in ("stated", "statewise") for m in ("full", "block(2)")]
     assert {key.text for key in additive.legend} == {"no additive term", "constant term", "input term"}
     angles = draw_angles(store, runs)
     assert angles is not None

@@ -50,6 +50,8 @@ def test_a_grid_is_every_combination_of_its_lists(tmp_path):
         ("extra = 3\n[[grid]]\ntask = 'parity'", "name and [[grid]] only"),
         ("name = '../../etc'\n[[grid]]\ntask = 'parity'", "name"),
         ("name = '<script>'\n[[grid]]\ntask = 'parity'", "name"),
+        ("name = \"it's\"\n[[grid]]\ntask = 'parity'", "rename it"),
+        ("name = 'say \"rates\"'\n[[grid]]\ntask = 'parity'", "rename it"),
         (f"name = '{'a' * 300}'\n[[grid]]\ntask = 'parity'", "name"),
         ("name = 3\n[[grid]]\ntask = 'parity'", "no string"),
         ("[[grid\n", "not TOML"),

@@ -3,6 +3,7 @@
 import gzip
 import json as json_module
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from statewise.cli.show import show
 from statewise.errors import StoreError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines.catalogue import from_file
-from statewise.store import STATUSES, Store, check_record, key_of
+from statewise.store import STATUSES, Store, check_record, key_of, merge_into
 from statewise.wording import counted
 
 store_app = typer.Typer(help="Put stores together.", no_args_is_help=True, rich_markup_mode=None)
@@ -78,14 +79,11 @@ def merge(
             raise StoreError(f'"{shorten(source)}" is both taken from and into; name another')
         if not source.exists():
             raise StoreError(f'"{shorten(source)}" does not exist; expected a store, a run or a .jsonl file')
-    added = {}
     with ExitStack() as held:
         # all are read before a store is begun for them
         taken = {str(source): _read(source, held) for source in sources}
-        with Store.open(into, write=True) as opened:
-            for name, source in taken.items():
-                added[name] = opened.merge(source) if isinstance(source, Store) else opened.add(source)
-            total = sum(opened.counts().values())
+        counts, total = merge_into(into, list(taken.values()))
+    added = dict(zip(taken, counts, strict=True))
     lines = [(source, counted(count, "new run")) for source, count in added.items()]
     show({"store": str(into), "added": added, "total": total}, json, [*lines, ("in all", counted(total, "run"))])
 
@@ -104,7 +102,9 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
             except StoreError as error:
                 raise StoreError(f'line {number} of "{shorten(file)}": {error}') from None
             yield record
-    except (OSError, EOFError, ValueError) as error:
+    except RecursionError:
+        raise StoreError(f'"{shorten(file)}" nests too deep; expected records of runs; give another file') from None
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f'cannot read "{shorten(file)}": {shorten(reason_of(error))}; give a .jsonl file') from None
@@ -112,8 +112,6 @@ def read_records(file: Path) -> Iterator[dict[str, Any]]:
 
 def _check_foreign(record: dict[str, Any]) -> None:
     """Refuses what no run of ours would have written."""
-    if not all(score["score"] <= 1 for score in record.get("scores") or []):
-        raise StoreError("a score is more than 1; leave the record out")
     # a machine's file, which is part of the key, is not in the record
     if not from_file(str(record["config"].get("task"))) and record["key"] != key_of(record["config"]):
         raise StoreError(f'the key "{shorten(record["key"], 40)}" is not that of its config; leave the record out')
@@ -130,9 +128,11 @@ def read_run(directory: Path) -> dict[str, Any]:
     file = directory / "record.json"
     try:
         record = json_module.loads(file.read_text())
-        kept = (directory / "machine.json").read_text() if from_file(record["config"]["task"]) else None
-        return {"key": key_of(record["config"], kept), **record, "finished": round(file.stat().st_mtime, 1)}
-    except (OSError, ValueError, KeyError, TypeError):
+        kept = (directory / "machine.json").read_text() if from_file(str(record["config"]["task"])) else None
+        found = {"key": key_of(record["config"], kept), **record, "finished": round(file.stat().st_mtime, 1)}
+        check_record(found)
+        return found
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StoreError(f'"{shorten(file)}" is no record of a run; give the directory of a finished run') from None
 
 
@@ -156,9 +156,16 @@ def _written(row: dict[str, Any]) -> str:
     numbers = "  ".join(
         f"{row[name]:6.3f}" if row[name] is not None else "     -" for name in ("score_id", "score_ood")
     )
-    when = "" if row["finished"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(row["finished"]))
     lr = "-" if row["lr"] is None else f"{row['lr']:g}"
-    what = f"{shorten(row['task'], 44)}  {shorten(row['model'], 24)}  {row['recipe']}"
+    what = f"{shorten(row['task'], 44)}  {shorten(row['model'], 24)}  {shorten(row['recipe'], 24)}"
     options = f"H {row['hidden']}  lr {lr}  seed {row['seed']}"
     why = f"  ({shorten(row['reason'], 120)})" if "reason" in row else ""
-    return f"{row['status']:8}  {numbers}  {when:16}  {what}  {options}{why}"
+    return f"{row['status']:8}  {numbers}  {_moment(row['finished']):16}  {what}  {options}{why}"
+
+
+def _moment(finished: int | float | None) -> str:
+    try:
+        return "" if finished is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(finished))
+    except (ValueError, OverflowError, OSError):
+        # a store of an earlier version may have taken what is no time
+        return "-"

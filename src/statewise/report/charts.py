@@ -3,15 +3,34 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 from markupsafe import Markup
 
 from statewise import wording
+from statewise.report.palette import DEGREES, KINDS, OPEN, shape_of
 
 Number = int | float
+Place = tuple[Number, Number]
 
+# curves with more points than these have one mark
+_FEW = 12
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 280, 38, 10, 8, 22
+_NOTHING = Markup("")
+# of marks that are not round, in units of a circle's radius
+_CORNERS = {
+    "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    "frame": ((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)),
+    "triangle": ((0, -1.3), (1.25, 0.9), (-1.25, 0.9)),
+    "wedge": ((0, 1.3), (1.25, -0.9), (-1.25, -0.9)),
+    "diamond": ((0, -1.35), (1.2, 0), (0, 1.35), (-1.2, 0)),
+    "plus": (
+        (-0.45, -1.3), (0.45, -1.3), (0.45, -0.45), (1.3, -0.45), (1.3, 0.45), (0.45, 0.45),
+        (0.45, 1.3), (-0.45, 1.3), (-0.45, 0.45), (-1.3, 0.45), (-1.3, -0.45), (-0.45, -0.45),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,6 +44,7 @@ class Line:
         kind: "line" is the main curve, "faint" one of many behind it, "dots" are marks alone.
         cross: whether the curve ends in a cross: what followed was not finite.
         dashed: whether the curve is broken, to tell two of one colour apart.
+        marked: whether a faint curve has a mark of its class, where no main curve tells its colour.
     """
 
     points: Sequence[tuple[Number, Number]]
@@ -33,6 +53,7 @@ class Line:
     kind: Literal["line", "faint", "dots"] = "line"
     cross: bool = False
     dashed: bool = False
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +83,14 @@ class Key:
     colour: str
     text: str
     dashed: bool = False
+
+    @property
+    def picture(self) -> Markup:
+        """A piece of the curve, with its mark."""
+        # three dashes, of which the mark covers the middle one
+        opening = Markup('<svg viewBox="0 0 21 8" aria-hidden="true">')
+        piece = Markup('<path class="line {}{}" d="M0 4H21"/>').format(self.colour, " dashed" if self.dashed else "")
+        return Markup("").join([opening, piece, _mark("point", self.colour, (10.5, 4), 2.8), Markup("</svg>")])
 
 
 @dataclass(frozen=True)
@@ -161,35 +190,69 @@ def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int =
                 _WIDTH - _RIGHT, height - 3, x.label
             )
         )
-    parts += [_drawn(line, [at(*point) for point in line.points]) for line in lines if line.points]
+    placed = [(line, [at(*point) for point in line.points]) for line in lines if line.points]
+    # no curve runs over a mark
+    parts += [*(_curve(*one) for one in placed), *(_marks(*one) for one in placed)]
     return Markup("").join([*parts, Markup("</svg>")])
 
 
-def _drawn(line: Line, places: Sequence[tuple[Number, Number]]) -> Markup:
-    title = Markup("<title>{}</title>").format(line.title) if line.title else Markup("")
-    made = []
-    if line.kind != "dots" and len(places) > 1:
-        path = "M" + "L".join(f"{across:.1f} {up:.1f}" for across, up in places)
-        kind = f"{line.kind} dashed" if line.dashed else line.kind
-        made.append(Markup('<path class="{} {}" d="{}">{}</path>').format(kind, line.colour, path, title))
+def _curve(line: Line, places: Sequence[Place]) -> Markup:
     if line.kind == "dots" or len(places) == 1:
-        small = Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="2.2">{}</circle>')
-        made += [small.format(line.colour, across, up, title) for across, up in places]
-    elif line.kind == "line" and len(places) <= 12:
-        mark = Markup('<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="2.6"/>')
-        made += [mark.format(line.colour, across, up) for across, up in places]
+        return Markup("")
+    path = "M" + "L".join(f"{across:.1f} {up:.1f}" for across, up in places)
+    kind = f"{line.kind} dashed" if line.dashed else line.kind
+    return Markup('<path class="{} {}" d="{}">{}</path>').format(kind, line.colour, path, _title(line))
+
+
+def _marks(line: Line, places: Sequence[Place]) -> Markup:
+    made = []
+    if line.kind == "dots" or len(places) == 1:
+        made = [_mark("dot", line.colour, place, 2.2, _title(line)) for place in places]
+    elif line.kind == "line" and len(places) <= _FEW:
+        made = [_mark("point", line.colour, place, 2.8) for place in places]
+    elif line.kind == "line" or line.marked:
+        made = [_mark("point", line.colour, places[_one_of(len(places), line.colour)], 2.4)]
     if line.cross:
         across, up = places[-1]
         cross = Markup('<path class="cross {}" d="M{:.1f} {:.1f}l6 6m0 -6l-6 6">{}</path>')
-        made.append(cross.format(line.colour, across - 3, up - 3, title))
+        made.append(cross.format(line.colour, across - 3, up - 3, _title(line)))
     return Markup("").join(made)
+
+
+def _title(line: Line) -> Markup:
+    return Markup("<title>{}</title>").format(line.title) if line.title else Markup("")
+
+
+def _one_of(count: int, colour: str) -> int:
+    """Chooses the point that has the mark: for each class another, so that curves on each other are all seen."""
+    golden = (math.sqrt(5) - 1) / 2
+    return round((int(colour[1:]) + 1) * golden % 1 * (count - 1))
+
+
+def _mark(kind: str, colour: str, place: Place, size: float, title: Markup = _NOTHING) -> Markup:
+    """Draws the mark of a class, all of about the same area."""
+    shape = shape_of(colour)
+    names = f"{kind} open {colour}" if shape in OPEN else f"{kind} {colour}"
+    made = Markup('<path class="{}" d="M{:.1f} {:.1f}{}">{}</path>')
+    return made.format(names, *place, _outline(shape, size), title)
+
+
+@cache
+def _outline(shape: str, size: float) -> str:
+    """Gives the outline of a shape around a point as steps of a path."""
+    if shape in ("circle", "ring"):
+        half = f"a{size:.3g} {size:.3g} 0 1 0 "
+        return f"m-{size:.3g} 0{half}{2 * size:.3g} 0{half}-{2 * size:.3g} 0z"
+    corners = _CORNERS[shape]
+    steps = [corners[0], *((b[0] - a[0], b[1] - a[1]) for a, b in pairwise(corners))]
+    return "m" + "l".join(f"{size * across:.3g} {size * up:.3g}" for across, up in steps) + "z"
 
 
 def degrees(count: int) -> list[str]:
     """Gives classes for so many ordered values, spread over the scale."""
-    return [f"q{round(place * 5 / max(1, count - 1))}" for place in range(count)]
+    return [f"q{round(place * (DEGREES - 1) / max(1, count - 1))}" for place in range(count)]
 
 
 def kinds(count: int) -> list[str]:
     """Gives classes for so many unordered values; past eight they begin again."""
-    return [f"c{place % 8}" for place in range(count)]
+    return [f"c{place % KINDS}" for place in range(count)]

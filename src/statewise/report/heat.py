@@ -81,13 +81,18 @@ def heat_of(table: Table, runs: Mapping[str, Run]) -> Heat | None:
     return Heat(table, tuple(rows), counts, tuple(budgets))
 
 
+def step_of(score: float | None) -> int | None:
+    """Gives the colour of a score, from 0 to STEPS; what is below guessing has the colour of guessing."""
+    return None if score is None else round(STEPS * min(max(score, 0.0), 1.0))
+
+
 def _square(cell: Cell, place: str, runs: Mapping[str, Run]) -> Square:
     known = [runs[key] for key in cell.runs if key in runs]
     rates: dict[str, list[Seed]] = {}
     for run in sorted(known, key=lambda run: (-run.rate, run.config.get("seed") or 0)):
         seed = Seed(run.key, str(run.config.get("seed")), run.scores.get(FAR), run.status)
         rates.setdefault(f"{run.rate:g}", []).append(seed)
-    step = None if cell.best is None else round(STEPS * min(max(cell.best, 0.0), 1.0))
+    step = step_of(cell.best)
     best = {rate for rate, scores in cell.by_rate.items() if scores == cell.scores}
     key = _middle([run for run in known if f"{run.rate:g}" in best] or known, cell.best)
     return Square(cell, place, step, MARKS.get(cell.verdict, "?"), tuple((r, tuple(s)) for r, s in rates.items()), key)

@@ -165,8 +165,8 @@ def _learning(runs: Sequence[Run], colour: dict[float, str], most: int, name: st
         looks = thinned(run.history, most)
         score = [(seen.step, seen.score) for seen in looks if seen.score is not None]
         loss = [(seen.step, max(seen.loss, _LEAST_LOSS)) for seen in looks if seen.loss is not None]
-        scores.append(Line(score, colour[run.rate], title, "faint", ended))
-        losses.append(Line(loss, colour[run.rate], title, "faint", ended))
+        scores.append(Line(score, colour[run.rate], title, "faint", ended, marked=True))
+        losses.append(Line(loss, colour[run.rate], title, "faint", ended, marked=True))
     heights, depths = _heights(scores), _heights(losses)
     charts = []
     if heights:

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.files import write_whole
 from statewise.papers.table import Cell, Row, Table
+from statewise.papers.verdicts import NOT_RUN
+from statewise.report.charts import Number, fixed
 from statewise.report.figure import figure_of
+from statewise.report.heat import MARKS, step_of
+from statewise.report.palette import GUIDE, light_kinds, light_scale, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which colour-blind readers tell apart
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_GUIDE = "#9aa5b1"
+# of a table's picture in inches: a column, all columns at least, a row, a letter of a label, the title and the key
+_COLUMN, _COLUMNS, _ROW, _LETTER, _AROUND = 0.92, 5.4, 0.5, 0.064, 1.3
+_NO_CELL, _QUIET = "#f1f1ef", "#5a6472"
 
 
 def write_figure(out: Path, name: str, draw: "Callable[[Axes], None]") -> list[Path]:
@@ -63,20 +66,29 @@ def cells_of(table: Table) -> list[dict[str, Any]]:
 
 
 def draw_table(table: Table, recipe: str) -> "Callable[[Axes], None]":
-    """Draws the rows of one recipe: our score against the column as lines, the paper's as crosses of their colour."""
+    """Draws one recipe's rows as a heat map: our score as colour and number, below it the paper's and the ceiling."""
     rows = [row for row in table.rows if row.recipe == recipe]
 
     def draw(axes: "Axes") -> None:
-        _score_axes(axes, table)
-        for index, row in enumerate(rows):
-            colour = PALETTE[index % len(PALETTE)]
-            dashes = "-" if index < len(PALETTE) else ":"
-            _line(axes, row, row.label, colour, MARKERS[index % len(MARKERS)], dashes)
-            published = [(p, c.published) for p, c in enumerate(row.cells) if c.published is not None]
-            axes.plot([p for p, _ in published], [y for _, y in published], "x", color=colour, markersize=9)
-        axes.plot([], [], "x", color="black", label="the paper's")
-        axes.set_title(f"{_short(table)}, {_named(recipe)}", fontsize=9)
-        _legend(axes)
+        across, down = len(table.columns), len(rows)
+        left = 0.2 + _LETTER * max(len(row.label) for row in rows)
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.set_size_inches(left + max(_COLUMNS, _COLUMN * across), _AROUND + _ROW * down)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=8)
+        axes.xaxis.tick_top()
+        named = "{:,} words" if table.column == "samples" else f"${table.column}$ = {{:,}}"
+        axes.set_xticks([place + 0.5 for place in range(across)], [named.format(column) for column in table.columns])
+        axes.set_yticks([place + 0.5 for place in range(down)], [row.label for row in rows])
+        for place, row in enumerate(rows):
+            cells = {cell.m: cell for cell in row.cells}
+            for column, m in enumerate(table.columns):
+                _draw_cell(axes, column, place, cells.get(m))
+        _draw_key(axes, across, down, [cell for row in rows for cell in row.cells])
+        axes.set_xlim(0, across)
+        axes.set_ylim(down + 1.2, 0)
+        axes.set_title(f"{table.title}, {_named(recipe)}", fontsize=9, loc="left", pad=8)
 
     return draw
 
@@ -91,8 +103,7 @@ def draw_rows(table: Table, short: bool = False) -> "Callable[[Axes], None]":
             index = models.index(row.label)
             several = len({other.recipe for other in table.rows if other.label == row.label}) > 1
             label = f"{row.label} ({row.recipe})" if several else row.label
-            dashes = "--" if row.recipe == "stated" else "-"
-            _line(axes, row, label, PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], dashes, short)
+            _line(axes, row, label, index, "--" if row.recipe == "stated" else "-", short)
         axes.set_title(_short(table), fontsize=9)
         _legend(axes)
 
@@ -104,14 +115,13 @@ def draw_frozen_parity(rows: Sequence[dict[str, Any]], examples: int) -> "Callab
     names = {"none": "no additive term", "constant": "constant term", "input": "term of the input"}
 
     def draw(axes: "Axes") -> None:
-        axes.axhline(0, color=_GUIDE, linewidth=1)
+        axes.axhline(0, color=GUIDE, linewidth=1)
         for index, (terms, name) in enumerate(names.items()):
             some = [row for row in rows if row["additive"] == terms and row["examples"] == examples]
             lengths = [row["length"] for row in some]
             low, high = ([row[end] for row in some] for end in ("low", "high"))
-            axes.fill_between(lengths, low, high, color=PALETTE[index], alpha=0.2)
-            scores = [row["score"] for row in some]
-            axes.plot(lengths, scores, marker=MARKERS[index], color=PALETTE[index], label=name)
+            axes.fill_between(lengths, low, high, color=light_kinds()[index], alpha=0.2, linewidth=0)
+            axes.plot(lengths, [row["score"] for row in some], label=name, **looks(index))
         axes.set_xscale("log")
         axes.set_xlabel("word length")
         axes.set_ylabel("score (0 chance, 1 perfect)")
@@ -127,15 +137,18 @@ def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], Non
 
     def draw(axes: "Axes") -> None:
         for harmonic in range(-(m // 2), m // 2 + 1):
-            axes.axhline(harmonic, color=_GUIDE, linewidth=0.5, zorder=0)
+            axes.axhline(harmonic, color=GUIDE, linewidth=0.5, zorder=0)
         for index, seed in enumerate(sorted({row["seed"] for row in rows})):
             some = [row for row in rows if row["seed"] == seed]
             largest = max(row["weight"] for row in some)
             sizes = [10 + 70 * row["weight"] / largest for row in some]
             shown = [row["harmonic"] for row in some]
             places = [row["place"] + 0.15 * index for row in some]
-            colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
-            axes.scatter(places, shown, s=sizes, color=colour, marker=marker, label=f"seed {seed}")
+            look = looks(index)
+            face, edge = look["markerfacecolor"], look["color"]
+            axes.scatter(
+                places, shown, s=sizes, marker=look["marker"], facecolors=face, edgecolors=edge, label=f"seed {seed}"
+            )
         axes.set_xlabel("plane, by the size of the readout's weights")
         axes.set_ylabel(r"harmonic $\theta_1 / (2\pi/m)$")
         axes.set_title(f"Planes of rotations trained on sums modulo {m}", fontsize=9)
@@ -145,9 +158,59 @@ def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], Non
     return draw
 
 
+def _draw_cell(axes: "Axes", column: int, place: int, cell: Cell | None) -> None:
+    """Draws a cell whose top left corner is there; what was not run is grey."""
+    step = None if cell is None else step_of(cell.best)
+    ground, ink = (_NO_CELL, _QUIET) if step is None else light_scale()[step]
+    # the white edge parts the cells
+    _draw_square(axes, column, place, 1, 1, ground)
+    if cell is None:
+        return
+    middle = column + 0.5
+    given: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+    axes.text(middle, place + 0.75, f"{_number(cell.published)} / {_number(cell.ceiling)}", fontsize=6.5, **given)
+    if cell.best is None:
+        axes.text(middle, place + 0.38, cell.verdict, fontsize=7, **given)
+        return
+    axes.text(middle, place + 0.38, fixed(cell.best), fontsize=9.5, fontweight="bold", **given)
+    given |= {"ha": "right", "va": "top"}
+    axes.text(column + 0.95, place + 0.07, MARKS.get(cell.verdict, "?"), fontsize=8, **given)
+
+
+def _draw_key(axes: "Axes", across: int, down: int, cells: Sequence[Cell]) -> None:
+    """Draws below the cells what their colours, numbers and marks say."""
+    scale, top = light_scale(), down + 0.35
+    given: dict[str, Any] = {"va": "center", "fontsize": 7, "color": _QUIET}
+    # a quarter of the columns, with its ends named beside it
+    first, width = 0.02 * across, 0.22 * across / len(scale)
+    for step, (ground, _) in enumerate(scale):
+        _draw_square(axes, first + step * width, top, width, 0.28, ground, 0)
+    last = first + len(scale) * width
+    axes.text(0, top + 0.15, "0", ha="left", **given)
+    axes.text(last + 0.008 * across, top + 0.15, "1", ha="left", **given)
+    said = "our score, as number and colour; below it the paper’s / the ceiling of algebra"
+    axes.text(last + 0.05 * across, top + 0.15, said, ha="left", **given)
+    verdicts = {cell.verdict for cell in cells} - {NOT_RUN}
+    marks = [f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in verdicts]
+    marks += ["– none known"] if any(cell.published is None or cell.ceiling is None for cell in cells) else []
+    axes.text(0, top + 0.68, "     ".join(marks), ha="left", **given)
+
+
+def _draw_square(
+    axes: "Axes", left: Number, top: Number, width: Number, height: Number, ground: str, edge: Number = 1.5
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(Rectangle((left, top), width, height, facecolor=ground, edgecolor="white", linewidth=edge))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else fixed(value)
+
+
 def _score_axes(axes: "Axes", table: Table, short: bool = False) -> None:
     for guide in (0, 1):
-        axes.axhline(guide, color=_GUIDE, linewidth=1)
+        axes.axhline(guide, color=GUIDE, linewidth=1)
     axes.set_xticks(range(len(table.columns)), [f"{column:,}" for column in table.columns])
     axes.set_xlabel("training words" if table.column == "samples" else table.column)
     axes.set_ylabel("score on unseen words of training lengths" if short else "score at length 500")
@@ -156,11 +219,11 @@ def _score_axes(axes: "Axes", table: Table, short: bool = False) -> None:
     axes.set_ylim(min(-0.15, lowest - 0.1), 1.1)
 
 
-def _line(axes: "Axes", row: Row, label: str, colour: str, marker: str, dashes: str, short: bool = False) -> None:
+def _line(axes: "Axes", row: Row, label: str, index: int, dashes: str, short: bool) -> None:
     found = [(place, _score(cell, short)) for place, cell in enumerate(row.cells)]
     points = [(place, score) for place, score in found if score is not None]
     places, scores = [place for place, _ in points], [score for _, score in points]
-    axes.plot(places, scores, dashes, marker=marker, color=colour, label=label, markersize=5)
+    axes.plot(places, scores, dashes, label=label, **looks(index))
 
 
 def _score(cell: Cell, short: bool) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from statewise.report.figure import figure_of
+from statewise.report.palette import light_kinds
 from statewise.theory.parity import Frequency
 
 
@@ -13,17 +14,18 @@ def draw_frequencies(file: Path, frequencies: Sequence[Frequency]) -> None:
     failed = [1 - f.learned / f.draws for f in frequencies]
     # a share of 0 has no place on the axis, its interval has
     shown = [(h, y) for h, y in zip(sizes, failed, strict=True) if y > 0]
+    ours, theirs = light_kinds()[:2]
     with figure_of(file) as axes:
         axes.fill_between(
             sizes,
             [max(1 - f.high, 1e-6) for f in frequencies],
             [1 - f.low for f in frequencies],
-            color="#0b6e99",
+            color=ours,
             alpha=0.25,
             label="95 % interval",
         )
-        axes.plot(sizes, [1 - f.predicted for f in frequencies], "--", color="#b5532a", label="$2^{-H}$")
-        axes.plot([h for h, _ in shown], [y for _, y in shown], "o", color="#0b6e99", label="networks that failed")
+        axes.plot(sizes, [1 - f.predicted for f in frequencies], "--", color=theirs, label="$2^{-H}$")
+        axes.plot([h for h, _ in shown], [y for _, y in shown], "o", color=ours, label="networks that failed")
         axes.set_yscale("log")
         axes.set_ylim(0.3 * min(1 - f.predicted for f in frequencies), 1)
         axes.set_xticks(sizes)

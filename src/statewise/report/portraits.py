@@ -1,6 +1,7 @@
 """Networks looked into: the machines read out of tracked runs, and the angles of a trained rotation (Figure 4)."""
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from statewise.errors import StatewiseError
+from statewise.errors import StatewiseError, StoreError
 from statewise.machines import Machine
 from statewise.papers.harmonics import harmonic
 from statewise.report.charts import kinds
@@ -107,9 +108,14 @@ def draw_angles(store: Store, runs: Iterable[Run]) -> Angles | None:
 
 
 def _kept(store: Store, runs: Sequence[Run]) -> tuple[Run, dict[str, Any]] | None:
-    """Gives the first of a few runs whose weights are kept."""
+    """Gives the first of a few runs whose weights are kept; of those that cannot be read, it warns."""
     for run in runs[:_MOST_TRIES]:
-        weights = store.weights(run.key)
+        try:
+            weights = store.weights(run.key)
+        except StoreError as error:
+            # all else that a page shows is worth showing
+            warnings.warn(f"{error}; until then there is no picture of it", stacklevel=2)
+            continue
         if weights is not None:
             return run, weights
     return None

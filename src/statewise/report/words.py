@@ -7,10 +7,7 @@ from typing import Any
 
 from statewise.errors import RunError
 from statewise.report.figure import figure_of
-
-# colours that are told apart without red and green (Okabe and Ito), and a shape for each
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_SHAPES = "osD^vP"
+from statewise.report.palette import looks
 
 
 @dataclass(frozen=True)
@@ -55,15 +52,16 @@ def draw_words_needed(file: Path, needs: Sequence[Need]) -> None:
     tasks = list(dict.fromkeys(need.task for need in needs))
     with figure_of(file) as axes:
         for place, task in enumerate(tasks):
-            colour, shape = _COLOURS[place % len(_COLOURS)], _SHAPES[place % len(_SHAPES)]
+            look = looks(place)
+            arrow: dict[str, Any] = {**look, "marker": ">"}
             # tasks lie beside each other, so that equal numbers do not hide one another
             offset = 0.27 * (place - (len(tasks) - 1) / 2)
-            axes.plot([], [], shape, color=colour, label=_title(task))
+            axes.plot([], [], linestyle="", label=_title(task), **look)
             for need in (need for need in needs if need.task == task):
                 height = methods.index(need.method) + offset
                 words = need.tried if need.words is None else need.words
                 text = f"{words:,}" if need.words is not None else f"more than {words:,}"
-                axes.plot([words], [height], shape if need.words is not None else ">", color=colour, ms=5)
+                axes.plot([words], [height], **(arrow if need.words is None else look))
                 axes.annotate(text, (words, height), (7, 0), textcoords="offset points", va="center", fontsize=7)
         axes.set_xscale("log")
         most = max(need.words or need.tried for need in needs)

@@ -7,6 +7,7 @@ most.
 """
 
 from statewise.store.database import DATABASE, FORMAT
+from statewise.store.merging import merge_into
 from statewise.store.records import COLUMNS, LENGTH, STATUSES, check_record, columns_of, key_of
 from statewise.store.store import LARGEST_WEIGHTS, Store
 
@@ -21,4 +22,5 @@ __all__ = [
     "check_record",
     "columns_of",
     "key_of",
+    "merge_into",
 ]

@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+import re
 import secrets
 import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from statewise.errors import StoreError, StoreWriteError, shorten
 from statewise.files import reason_of
@@ -81,13 +83,21 @@ def _read_only(directory: Path) -> str:
     return f"{file.as_uri()}?mode=ro" + ("&immutable=1" if unwritten else "")
 
 
-def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
-    found = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
+def said_of(connection: sqlite3.Connection, directory: Path, name: str) -> Any:
+    """Gives what a store says of itself under a name."""
+    found = connection.execute("SELECT value FROM meta WHERE name = ?", [name]).fetchone()
     if found is None:
-        raise damaged(directory, "it does not say its format")
-    if int(found[0]) > FORMAT:
+        raise damaged(directory, f"it does not say its {name}")
+    return found[0]
+
+
+def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
+    said = str(said_of(connection, directory, "format"))
+    if not re.fullmatch("[0-9]{1,9}", said):
+        raise damaged(directory, f"its format is {shorten(said, 20)}")
+    if int(said) > FORMAT:
         raise StoreError(
-            f'"{shorten(directory)}" has format {int(found[0])}, this version reads up to {FORMAT}; update statewise'
+            f'"{shorten(directory)}" has format {int(said)}, this version reads up to {FORMAT}; update statewise'
         )
 
 
@@ -130,6 +140,8 @@ def translated(directory: Path) -> Iterator[None]:
         raise StoreError(f'cannot use "{shorten(directory)}": {error}; check its files and rights') from None
     except sqlite3.DatabaseError as error:
         raise damaged(directory, str(error)) from None
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise StoreError(f'"{shorten(directory)}" cannot hold a value: {shorten(error)}; correct it') from None
 
 
 def damaged(directory: Path, reason: str) -> StoreError:

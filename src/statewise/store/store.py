@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Any
 
 from statewise.errors import StoreError, shorten
-from statewise.store.database import connect, damaged, take_lock, translated
+from statewise.store.database import DATABASE, LOCK, connect, damaged, said_of, take_lock, translated
 from statewise.store.records import COLUMNS, check_record, columns_of
 
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
+_KEY_BYTES = 16
 
 
 class Store:
@@ -30,22 +31,27 @@ class Store:
     def __init__(self, directory: Path, connection: sqlite3.Connection, lock: int | None) -> None:
         self.directory, self._connection, self._lock = directory, connection, lock
         with self._translated():
-            found = connection.execute("SELECT value FROM meta WHERE name = 'dictionary'").fetchone()
-        self._dictionary = bytes(found[0])
+            self._dictionary = said_of(connection, directory, "dictionary")
+        if not isinstance(self._dictionary, bytes):
+            raise damaged(directory, "its dictionary cannot be read")
 
     @property
     def name(self) -> str:
         """A name that no other store has, a copy of this one apart."""
         with self._translated():
-            return str(self._connection.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0])
+            return str(said_of(self._connection, self.directory, "id"))
 
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
         """Opens a store to read it, or to write to it; a writer begins one where there is none."""
         lock = take_lock(directory) if write else None
+        connection = None
         try:
-            return cls(directory, connect(directory, write), lock)
+            connection = connect(directory, write)
+            return cls(directory, connection, lock)
         except BaseException:
+            if connection is not None:
+                connection.close()
             if lock is not None:
                 os.close(lock)
             raise
@@ -65,11 +71,19 @@ class Store:
             os.close(self._lock)
             self._lock = None
 
+    def discard(self) -> None:
+        """Closes the store and takes its files away, before others can write."""
+        self._check_writing()
+        self._connection.close()
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
+            (self.directory / name).unlink(missing_ok=True)
+        self.close()
+
     def keys(self, failed: bool = True) -> set[str]:
         """Gives the keys of all recorded runs, with or without those that failed."""
         asked = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
         with self._translated():
-            return {bytes(key).hex() for (key,) in self._connection.execute(asked)}
+            return {self._hex(key) for (key,) in self._connection.execute(asked)}
 
     def counts(self) -> dict[str, int]:
         """Gives how many runs there are of each status."""
@@ -80,13 +94,13 @@ class Store:
         """Gives the key and the status of each run."""
         with self._translated():
             for key, status in self._connection.execute("SELECT key, status FROM runs"):
-                yield bytes(key).hex(), status
+                yield self._hex(key), status
 
     def begins_with(self, prefix: str) -> list[str]:
         """Gives the keys that begin with some hexadecimal digits."""
         with self._translated():
             found = self._connection.execute("SELECT key FROM runs WHERE hex(key) LIKE ? || '%'", [prefix.upper()])
-            return [bytes(key).hex() for (key,) in found]
+            return [self._hex(key) for (key,) in found]
 
     def count(self, **equal: Any) -> int:
         """Gives how many runs have the values given in their columns."""
@@ -100,14 +114,14 @@ class Store:
         asked = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id DESC LIMIT ?"
         with self._translated():
             found = self._connection.execute(asked, [*values, -1 if limit is None else limit]).fetchall()
-        return [dict(zip(("key", *COLUMNS), (row[0].hex(), *row[1:]), strict=True)) for row in reversed(found)]
+        return [dict(zip(("key", *COLUMNS), (self._hex(key), *row), strict=True)) for key, *row in reversed(found)]
 
     def records(self, **equal: Any) -> Iterator[dict[str, Any]]:
         """Gives whole records, in the order in which they ended, of runs whose columns have the values given."""
         where, values = _condition(equal)
         with self._translated():
             for key, record in self._connection.execute(f"SELECT key, record FROM runs{where} ORDER BY id", values):
-                yield {"key": key.hex(), **self._unpacked(record)}
+                yield {"key": self._hex(key), **self._unpacked(record)}
 
     def record(self, key: str) -> dict[str, Any] | None:
         """Gives the record of one run."""
@@ -134,23 +148,33 @@ class Store:
             f"DO UPDATE SET {replaced} WHERE runs.status = 'failed' AND excluded.status != 'failed'"
         )
         small = [(bytes.fromhex(k), t) for k, t in (weights or {}).items() if len(t) <= LARGEST_WEIGHTS]
-        with self._translated(), self._connection:
+        with self.together():
             before = self._connection.total_changes
             self._connection.executemany(insert, rows)
             added = self._connection.total_changes - before
             self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", small)
         return added
 
-    def merge(self, other: "Store", at_once: int = 1000) -> int:
-        """Takes over every run of another store that this one has not; gives how many."""
-        added, batch = 0, []
-        for record in other.records():
-            batch.append(record)
-            if len(batch) == at_once:
-                added += self.add(batch)
-                batch = []
-        added += self.add(batch)
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Records all that is added inside of it or, where that ends with an error, none of it."""
+        if self._connection.in_transaction:
+            yield
+            return
         with self._translated(), self._connection:
+            self._connection.execute("BEGIN")
+            yield
+
+    def merge(self, other: "Store", at_once: int = 1000) -> int:
+        """Takes over every run of another store that this one has not, or none of them; gives how many."""
+        added, batch = 0, []
+        with self.together():
+            for record in other.records():
+                batch.append(record)
+                if len(batch) == at_once:
+                    added += self.add(batch)
+                    batch = []
+            added += self.add(batch)
             for row in other._all_weights():
                 self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", row)
         return added
@@ -169,14 +193,20 @@ class Store:
         with self._translated():
             asked = "SELECT tensors FROM weights WHERE key = ?"
             found = self._connection.execute(asked, [bytes.fromhex(key)]).fetchone()
-        return None if found is None else bytes(found[0])
+        if found is not None and not isinstance(found[0], bytes):
+            raise self._no_weights(key)
+        return None if found is None else found[0]
 
     def weights(self, key: str) -> dict[str, Any] | None:
         """Gives a run's trained weights as arrays by name, where they are kept."""
+        from safetensors import SafetensorError
         from safetensors.numpy import load
 
         held = self.weights_file(key)
-        return None if held is None else load(held)
+        try:
+            return None if held is None else load(held)
+        except (SafetensorError, KeyError, ValueError):
+            raise self._no_weights(key) from None
 
     def costs(self) -> list[tuple[str, str, int, float]]:
         """Gives what steps have cost: model, recipe, hidden size, and mean seconds per step."""
@@ -193,14 +223,33 @@ class Store:
         return [bytes.fromhex(record["key"]), *columns_of(record), self._packed(whole)]
 
     def _packed(self, record: dict[str, Any]) -> bytes:
-        made = zlib.compressobj(level=6, zdict=self._dictionary)
-        return made.compress(json.dumps(record, separators=(",", ":")).encode()) + made.flush()
-
-    def _unpacked(self, record: bytes) -> dict[str, Any]:
         try:
-            return json.loads(zlib.decompressobj(zdict=self._dictionary).decompress(record))
-        except (zlib.error, ValueError):
-            raise damaged(self.directory, "a record cannot be read") from None
+            written = json.dumps(record, separators=(",", ":"))
+            # half of a pair of surrogates is no character, and could be written nowhere
+            if "\\ud" in written:
+                json.dumps(record, ensure_ascii=False).encode()
+        except (RecursionError, UnicodeEncodeError) as error:
+            why = "nests too deep" if isinstance(error, RecursionError) else "has half a character"
+            raise StoreError(f"a record {why}; expected what a run writes; leave it out") from None
+        made = zlib.compressobj(level=6, zdict=self._dictionary)
+        return made.compress(written.encode()) + made.flush()
+
+    def _unpacked(self, packed: Any) -> dict[str, Any]:
+        try:
+            record = json.loads(zlib.decompressobj(zdict=self._dictionary).decompress(packed))
+        except (zlib.error, ValueError, TypeError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise damaged(self.directory, "a record cannot be read")
+        return record
+
+    def _hex(self, key: Any) -> str:
+        if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
+            raise damaged(self.directory, f"a key is not of {_KEY_BYTES} bytes")
+        return key.hex()
+
+    def _no_weights(self, key: str) -> StoreError:
+        return damaged(self.directory, f"the weights of run {key[:8]} cannot be read")
 
     def _check_writing(self) -> None:
         if self._lock is None:

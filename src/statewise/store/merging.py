@@ -1,0 +1,35 @@
+"""Stores put together: all of what is given, or none of it."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from statewise.store.database import DATABASE
+from statewise.store.store import Store
+
+
+def merge_into(directory: Path, sources: Sequence[Store | Iterable[dict[str, Any]]]) -> tuple[list[int], int]:
+    """Takes every run over that a store has not; gives how many were new of each source, and how many there are then.
+
+    Where a source is refused, the store stays as it was; one that was begun for this goes again.
+
+    Args:
+        directory: of the store that takes runs.
+        sources: stores, or records with their keys.
+    """
+    begun = not (directory / DATABASE).exists()
+    missing = [place for place in (directory, *directory.parents) if not place.exists()]
+    with Store.open(directory, write=True) as store:
+        try:
+            with store.together():
+                added = [store.merge(some) if isinstance(some, Store) else store.add(some) for some in sources]
+        except BaseException:
+            # another process may have begun it in the meantime
+            if begun and not store.counts():
+                store.discard()
+                for place in missing:
+                    with suppress(OSError):
+                        place.rmdir()
+            raise
+        return added, sum(store.counts().values())
