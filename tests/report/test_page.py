@@ -174,6 +174,22 @@ def test_additive_terms_are_compared_with_runs_of_the_same_design_only():
     assert ">7<" not in sheet.panels[0].charts[0]
 
 
+def test_frozen_networks_stand_beside_runs_with_additive_terms():
+    runs = read_runs(map(record_of, [config_of(additive="input", task=f"modular_addition({m})") for m in (3, 5)]))
+    rows = [
+        {"additive": term, "examples": examples, "length": length, "draws": 20, "score": 0.5}
+        for term in ("none", "input")
+        for examples in (2, 200)
+        for length in (10, 1_000)
+    ]
+    (sheet,) = additive_sheets(runs, rows)
+    _, few, many = sheet.panels
+    assert few.note == "parity, a readout fitted to 2 words, the median of 20 draws"
+    assert "200 words" in many.note
+    assert few.charts[0].count('class="line ') == 2
+    assert {key.text for key in sheet.legend} == {"no additive term", "input term"}
+
+
 def test_machines_are_read_out_of_kept_weights(tmp_path):
     from tests.report.synthetic import full_weights, rotation_weights
 

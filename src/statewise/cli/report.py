@@ -19,9 +19,13 @@ def report(
     if out.suffix not in (".html", ".htm"):
         raise RunError(f'"{shorten(out)}" is not an .html file; choose this ending')
 
+    import torch
+
     from statewise.report.page import write_page
     from statewise.store import Store
 
+    # what a page computes is small, and more threads would wait for each other beside a sweep
+    torch.set_num_threads(1)
     with Store.open(store) as opened:
         write_page(opened, out, preset)
         runs = sum(opened.counts().values())

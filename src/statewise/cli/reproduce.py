@@ -44,8 +44,12 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Write figures, numbers and records into this directory.")] = None,
 ) -> None:
     """Repeat a table or figure of the paper, and show it beside the published numbers."""
+    import torch
+
     from statewise.papers import read_paper
 
+    # what is computed here is small, and more threads would wait for each other beside the workers
+    torch.set_num_threads(1)
     paper = read_paper()
     configs = paper.runs(name, preset)
     result: dict[str, Any] = {"name": name, "title": paper.title(name), "preset": preset}

@@ -62,12 +62,21 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         rungs=ladder(runs),
         lengths=length_sheets(runs),
         learning=learning_sheets(runs),
-        figures=[*data_sheets(runs), *additive_sheets(runs)],
+        figures=[*data_sheets(runs), *additive_sheets(runs, _frozen(runs, preset))],
         angles=draw_angles(store, runs),
         portraits=[(portrait, table_of_arrows(portrait.machine)) for portrait in draw_portraits(store, runs)],
         listing=listing(runs),
     )
     write_whole(file, text)
+
+
+def _frozen(runs: Sequence[Run], preset: str) -> list[dict[str, Any]]:
+    """Computes what belongs beside runs with additive terms, where there are any."""
+    if all(run.additive == "none" for run in runs):
+        return []
+    from statewise.papers.facts import frozen_parity
+
+    return frozen_parity(preset)
 
 
 def _has_any(runs: Sequence[Run], configs: Iterable[dict[str, Any]]) -> bool:

@@ -117,10 +117,16 @@ def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
     return [Sheet("Figure 2: how many words are enough", legend, tuple(panels))]
 
 
-def additive_sheets(runs: Iterable[Run]) -> list[Sheet]:
-    """Draws Figure 3: what additive terms do, against the size of the task and against length."""
+def additive_sheets(runs: Iterable[Run], frozen: Sequence[dict[str, Any]] = ()) -> list[Sheet]:
+    """Draws Figure 3: what additive terms do, against the size of the task and against length.
+
+    Args:
+        runs: of a store.
+        frozen: scores of frozen random networks on parity, for the figure's right half.
+    """
     plain = [run for run in _ended(runs) if run.config.get("samples") is None]
-    terms = sorted({run.additive for run in plain}, key=lambda term: (term != "none", term))
+    seen = {run.additive for run in plain} | {row["additive"] for row in frozen}
+    terms = sorted(seen, key=lambda term: (term != "none", term))
     colour = dict(zip(terms, kinds(len(terms)), strict=True))
     panels = []
     for (family, _), some in grouped(plain, lambda run: (run.subject.family, _design(run, "additive"))).items():
@@ -151,8 +157,22 @@ def additive_sheets(runs: Iterable[Run]) -> list[Sheet]:
             chart = draw_chart(_behind(lines), log_axis(lengths, "length of words"), y, f"Additive terms, {title}")
             note = f"{some[0].subject}, {budget}"
         panels += [Panel(title, note, (chart,))] if lines else []
+    panels += [_frozen(rows, colour) for rows in grouped(frozen, lambda row: row["examples"]).values()]
     legend = tuple(Key(colour[term], "no additive term" if term == "none" else f"{term} term") for term in terms)
     return [Sheet("Figure 3: additive terms", legend, tuple(panels))] if panels else []
+
+
+def _frozen(rows: Sequence[dict[str, Any]], colour: dict[str, str]) -> Panel:
+    """Draws parity by frozen random diagonals against length: medians over draws."""
+    lines = []
+    for term, some in grouped(rows, lambda row: row["additive"]).items():
+        points = [(row["length"], row["score"]) for row in some]
+        end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in points)
+        lines.append(Line(points, colour[term], f"term {term}: {end}"))
+    name = "frozen random diagonals"
+    x, y = log_axis(sorted({row["length"] for row in rows}), "length of words"), score_axis(_heights(lines), "score")
+    note = f"parity, a readout fitted to {rows[0]['examples']:,} words, the median of {rows[0]['draws']:,} draws"
+    return Panel(name, note, (draw_chart(lines, x, y, f"Additive terms, {name}, {note}"),))
 
 
 def _learning(runs: Sequence[Run], colour: dict[float, str], most: int, name: str) -> tuple[Markup, ...]:

@@ -16,6 +16,7 @@ FAR, TRACKED = LENGTH, 0.99
 _MOST_LOOKS = 40
 
 Look = TypeVar("Look")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ def subject_of(task: str) -> Subject:
     return Subject(f"{name} ({', '.join(rest)})" if rest else name, size)
 
 
-def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
-    """Puts runs together that have the same key, in order of first appearance."""
-    groups: dict[Any, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(key(run), []).append(run)
+def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
+    """Puts runs, or what else there is, together that have the same key, in order of first appearance."""
+    groups: dict[Any, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return groups
 
 
