@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from statewise.papers import Paper, Table
 
 Lines = list[tuple[str, str]]
-# parts of a figure that are computed beside its runs
-_FROZEN, _PLANES = "figure3", "figure4"
 
 
 def reproduce(
@@ -79,29 +77,27 @@ def _of_records(paper: "Paper", name: str, preset: str, store: Path, out: Path |
     """Makes what is trained for, from the store's records."""
     from statewise.papers import as_json, table_of
     from statewise.papers.remarks import reply
+    from statewise.report.paper_files import FROZEN, PLANES, parts_of, write_table
     from statewise.store import Store
 
     with Store.open(store) as opened:
         table = table_of(paper, name, preset, opened.records())
-        found = _planes(opened, table) if name == _PLANES else []
+        found = parts_of(table, opened)
         keys = [key for row in table.rows for cell in row.cells for key in cell.runs]
         records = [record for key in keys if (record := opened.record(key)) is not None]
     replied = reply(table)
     result = {**as_json(table), "reply": replied}
     lines = [*table_lines(table), *note_lines(table), *([("", "")] * bool(replied)), *(("", line) for line in replied)]
-    if name == _FROZEN:
-        from statewise.papers.facts import frozen_parity
-
-        found = frozen_parity(preset)
+    if name == FROZEN:
         lines += [("", ""), ("", "right: parity by frozen random diagonals"), *fact_lines(found)]
-    elif name == _PLANES:
+    elif name == PLANES:
         # one line for each plane that the readout looks at
         seen = [row for row in found if row["weight"] >= 0.1 * max(other["weight"] for other in found)]
         lines += [("", ""), ("", "planes, those with at least a tenth of the largest weight"), *fact_lines(seen)]
     if found:
         result["parts"] = found
     if out is not None:
-        result["files"] = [str(file) for file in (*_write_table(table, found, out), _write_records(name, records, out))]
+        result["files"] = [str(file) for file in (*write_table(table, found, out), _write_records(name, records, out))]
         lines += [("", ""), ("", f"written to {out}")]
     return result, lines
 
@@ -129,41 +125,6 @@ def _of_facts(paper: "Paper", name: str, preset: str, out: Path | None) -> tuple
         result["files"] = [str(file) for file in files]
         lines += [("", ""), ("", f"written to {out}")]
     return result, lines
-
-
-def _planes(store: Any, table: "Table") -> list[dict[str, Any]]:
-    """Reads the planes of the trained rotations out of their weights."""
-    from statewise.papers.facts import planes
-
-    cell = table.rows[0].cells[0]
-    held = []
-    for key in cell.runs:
-        record, weights = store.record(key), store.weights(key)
-        if weights is not None and record["status"] != "diverged":
-            held.append((record["config"]["seed"], weights))
-    return planes(held, cell.m)
-
-
-def _write_table(table: "Table", parts: list[dict[str, Any]], out: Path) -> list[Path]:
-    from statewise.report import paper_figures as figures
-
-    files = [figures.write_rows(out, table.name, figures.cells_of(table))]
-    if table.name == _PLANES:
-        files.append(figures.write_rows(out, f"{table.name}-planes", parts))
-        return files + figures.write_figure(out, table.name, figures.draw_planes(parts, table.columns[0]))
-    if not table.name.startswith("table-"):
-        files += figures.write_figure(out, table.name, figures.draw_rows(table))
-        if table.column != "m":
-            files += figures.write_figure(out, f"{table.name}-short", figures.draw_rows(table, short=True))
-    else:
-        for recipe in dict.fromkeys(row.recipe for row in table.rows):
-            files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))
-    if table.name == _FROZEN:
-        files.append(figures.write_rows(out, f"{table.name}-right", parts))
-        for examples in sorted({row["examples"] for row in parts}):
-            draw = figures.draw_frozen_parity(parts, examples)
-            files += figures.write_figure(out, f"{table.name}-right-{examples}", draw)
-    return files
 
 
 def _write_records(name: str, records: list[dict[str, Any]], out: Path) -> Path:
