@@ -17,9 +17,11 @@ from statewise.store import Store
 from statewise.sweep.cluster import RayEngine
 from statewise.sweep.engine import Limits
 from statewise.sweep.local import LocalEngine
+from statewise.sweep.packs import Job
 from statewise.sweep.schedule import not_done
+from tests.command import STATEWISE
 
-from .jobs import job, null_jobs, numbers, sweep_all, training_jobs
+from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -131,3 +133,35 @@ def test_an_extended_grid_runs_nothing_twice(engine_of, tmp_path):
     both = _sweep(engine_of, directory, left)
     assert len(both) == 8
     assert {key: both[key] for key in first} == first
+
+
+def test_a_killed_coordinator_of_a_cluster_records_each_run_once(cluster, tmp_path):
+    file, directory = tmp_path / "grid.toml", tmp_path / "store"
+    options = "".join(f"{key} = {list(v) if isinstance(v, tuple) else v}\n" for key, v in SMALL.items())
+    file.write_text(
+        f'[[grid]]\ntask = "null(seconds=0.05)"\nmodel = "full"\n{options}seed = {{ count = 60 }}\n'
+        f'[[grid]]\ntask = "parity"\nmodel = ["full", "rnn"]\n{options}seed = {{ count = 2 }}\n'
+    )
+    asked = [*STATEWISE, "sweep", str(file), "--store", str(directory), "--json"]
+    asked += ["--engine", "ray", "--ray-address", cluster]
+    for moment in (0.0, 0.7):
+        process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 120
+        # packs are under way once the store is there
+        while not (directory / "runs.sqlite").exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(moment)
+        process.kill()
+        process.communicate()
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    alone = LocalEngine(1, tmp_path / "work", Limits())
+    with Store.open(directory) as store:
+        ours = {record["key"]: numbers(record) for record in store.records()}
+        jobs = [Job(record["key"], record["config"]) for record in store.records()]
+    assert len(ours) == 64
+    try:
+        theirs = sweep_all(tmp_path / "untouched", jobs, alone)
+    finally:
+        alone.close()
+    assert ours == {key: numbers(record) for key, record in theirs.items()}
