@@ -52,7 +52,7 @@ def test_a_record_comes_back_as_it_was(tmp_path):
         assert store.counts() == {"done": 1, "failed": 1}
         row = store.rows(status="done")[0]
         assert (row["score_id"], row["score_ood"], row["cost"]) == (0.5, 0.5, 0.5)
-        assert store.costs() == [("full", "stated", 4, 0.05)]
+        assert store.costs() == [("full", "stated", 4, given[0]["config"]["task"], 0.5, 10)]
 
 
 def test_a_run_stands_once_and_only_a_failure_is_replaced(tmp_path):

@@ -6,6 +6,7 @@ import json
 import pytest
 from pyarrow import parquet
 
+from statewise.config import resolve
 from statewise.store import Store, key_of
 from tests.command import statewise
 
@@ -50,6 +51,22 @@ def test_a_dry_run_counts_and_begins_nothing(swept, tmp_path):
         assert result["estimate_s"] > 0
         assert not result["measured"]
     assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_after_like_runs_is_their_cost(tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        '[[grid]]\ntask = "parity"\nmodel = "rnn"\nsteps = 1000\nseed = { count = 4 }\n'
+    )
+    config = resolve(None, {"task": "parity", "model": "rnn", "steps": 1000}).model_dump(mode="json")
+    tested = {"scores": [], "in_distribution": None, "loss": None}
+    with Store.open(tmp_path / "runs", write=True) as store:
+        one = {"key": key_of(config), "status": "diverged", "config": config, "steps": 500, "seconds": 50.0, **tested}
+        store.add([one])
+    asked = ("sweep", tmp_path / "grid.toml", "--store", tmp_path / "runs", "--workers", 1, "--dry-run", "--json")
+    result = json.loads(statewise(*asked).stdout)
+    assert (result["to_run"], result["measured"]) == (3, True)
+    # a tenth of a second a step; the rest is for workers to start
+    assert 300 <= result["estimate_s"] < 330
 
 
 def test_runs_are_listed_filtered_and_written(swept, tmp_path):

@@ -82,11 +82,25 @@ def test_packs_hold_each_run_once_and_stack_what_has_one_shape():
 
 def test_packs_are_sized_by_what_runs_have_cost():
     jobs = [job("parity", "full", seed=s, steps=1000) for s in range(12)]
-    cheap = make_packs(jobs, Costs([("full", "statewise", 4, 1e-4)]), 2)
-    dear = make_packs(jobs, Costs([("full", "statewise", 4, 0.5)]), 2)
+    cheap = make_packs(jobs, Costs([("full", "statewise", 4, "parity", 1e-4, 1)]), 2)
+    dear = make_packs(jobs, Costs([("full", "statewise", 4, "modular_addition(3)", 5.0, 10)]), 2)
     assert len(cheap) == 1
     assert len(dear) == 12
     assert dear[0].seconds == pytest.approx(500.0)
+
+
+def test_costs_are_those_of_the_same_task_then_of_others_then_guesses():
+    drawn = "random_machine(3, seed={}, kind=map)"
+    rows = [("full", "statewise", 4, drawn.format(0), 2.0, 100), ("full", "statewise", 4, "parity", 6.0, 100)]
+    costs = Costs(rows)
+    assert costs.seconds(job(drawn.format(7), steps=10).config) == pytest.approx(0.2)
+    assert costs.seconds(job("parity", steps=10).config) == pytest.approx(0.6)
+    assert costs.seconds(job("cyclic(4)", steps=10).config) == pytest.approx(0.4)
+    assert costs.known(job("cyclic(4)").config)
+    assert not costs.known(job("parity", "rnn").config)
+    assert costs.seconds(job("parity", "rnn", steps=10).config) == Costs().seconds(
+        job("parity", "rnn", steps=10).config
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 16, 1000])

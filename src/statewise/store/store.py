@@ -208,11 +208,11 @@ class Store:
         except (SafetensorError, KeyError, ValueError):
             raise self._no_weights(key) from None
 
-    def costs(self) -> list[tuple[str, str, int, float]]:
-        """Gives what steps have cost: model, recipe, hidden size, and mean seconds per step."""
+    def costs(self) -> list[tuple[str, str, int, str, float, int]]:
+        """Gives what runs have cost: model, recipe, hidden size, task, seconds of one core, and steps."""
         asked = (
-            "SELECT model, recipe, hidden, sum(cost) / sum(steps) FROM runs "
-            "WHERE steps > 0 AND cost > 0 AND status != 'failed' GROUP BY model, recipe, hidden"
+            "SELECT model, recipe, hidden, task, sum(cost), sum(steps) FROM runs "
+            "WHERE steps > 0 AND cost > 0 AND status != 'failed' GROUP BY model, recipe, hidden, task"
         )
         with self._translated():
             return list(self._connection.execute(asked))

@@ -5,6 +5,7 @@ first, so that the last worker does not end long after the others.
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,14 +89,19 @@ class Pack:
 
 
 class Costs:
-    """What a step of a run costs, as measured by runs like it, or else guessed.
+    """What a step of a run costs, as measured by runs like it, on its task if there are any, or else guessed.
 
     Args:
-        measured: model, recipe, hidden size and seconds per step, from a store.
+        measured: model, recipe, hidden size, task, seconds of one core and steps, from a store.
     """
 
-    def __init__(self, measured: Iterable[tuple[str, str, int, float]] = ()) -> None:
-        self._measured = {(model, recipe, hidden): cost for model, recipe, hidden, cost in measured}
+    def __init__(self, measured: Iterable[tuple[str, str, int, str, float, int]] = ()) -> None:
+        totals: dict[tuple[Any, ...], tuple[float, int]] = {}
+        for model, recipe, hidden, task, seconds, steps in measured:
+            for like in ((model, recipe, hidden), (model, recipe, hidden, _any_seed(task))):
+                before, taken = totals.get(like, (0.0, 0))
+                totals[like] = before + seconds, taken + steps
+        self._measured = {like: seconds / steps for like, (seconds, steps) in totals.items()}
 
     def known(self, config: dict[str, Any]) -> bool:
         """Whether runs like this one have been measured."""
@@ -107,7 +113,14 @@ class Costs:
         if is_null(config):
             return 0.0
         guess = _GUESSES.get(family, 0.01) * max(1.0, (config["hidden"] / 64)) ** 1.5
-        return config["steps"] * self._measured.get((config["model"], config["recipe"], config["hidden"]), guess)
+        like = config["model"], config["recipe"], config["hidden"]
+        on_others = self._measured.get(like, guess)
+        return config["steps"] * self._measured.get((*like, _any_seed(config["task"])), on_others)
+
+
+def _any_seed(task: str) -> str:
+    """Gives a task without its seed: machines that are drawn alike cost alike."""
+    return re.sub(r"seed=\d+", "seed", task)
 
 
 def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
