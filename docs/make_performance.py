@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from statewise.bench.timing import unit_of
+
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS, FIGURE = ROOT / "docs" / "performance.md", ROOT / "results" / "bench", ROOT / "docs" / "growth.svg"
 NAMES = [
@@ -34,9 +36,9 @@ def table() -> str:
     lines = [HEADER]
     for name in NAMES:
         for row in record(name)["rows"]:
-            if name == "growth" and "exponent" not in row["case"] and "memory" not in row["case"]:
+            if name == "growth" and "exponent" not in row["case"] and unit_of(row["case"])[1] != "GB":
                 continue
-            unit = _gigabytes if "memory" in row["case"] else _milliseconds
+            unit = _gigabytes if unit_of(row["case"])[1] == "GB" else _milliseconds
             aim = "" if row["target"] is None else f"{row['target']:.3g}"
             times = f"{unit(row['ours_s'])} | {unit(row['rival_s'])}"
             lines.append(f"| `{name}` | {row['case']} | {row['rival']} | {times} | {row['ratio']:.2f} | {aim} |")
@@ -61,6 +63,7 @@ def page(text: str) -> str:
 def draw() -> None:
     """Draws time against each size on logarithmic axes, with the fitted exponents."""
     from statewise.report.figure import figure_of
+    from statewise.report.palette import looks
 
     points: dict[str, list[tuple[int, float]]] = {}
     exponents = {}
@@ -70,12 +73,9 @@ def draw() -> None:
         elif found := re.search(r"full, (\w) from .* exponent ([\d.]+)", row["case"]):
             exponents[found[1]] = found[2]
     names = {"T": "length T", "B": "batch B", "H": "width H", "V": "alphabet V"}
-    styles = {"T": ("#0b6e99", "o"), "B": ("#d55e00", "s"), "H": ("#009e73", "^"), "V": ("#8a5a9e", "D")}
     with figure_of(FIGURE) as axes:
-        for name, curve in points.items():
-            colour, marker = styles[name]
-            label = f"{names[name]}, exponent {exponents[name]}"
-            axes.plot(*zip(*curve, strict=True), marker=marker, color=colour, label=label)
+        for index, (name, curve) in enumerate(points.items()):
+            axes.plot(*zip(*curve, strict=True), label=f"{names[name]}, exponent {exponents[name]}", **looks(index))
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_xlabel("size; the others are T 64, B 64, H 64, V 5")

@@ -29,6 +29,8 @@ NOT_RUN = "Not run."
 # a loss that has gone to 0, and scores that differ
 _SETTLED, _APART = 0.01, 0.1
 _PERFECT = 0.995
+# seconds without any run that part two sittings
+_PAUSE = 120
 # planes that make an answer, rather than follow it, and how near to a harmonic counts as one
 _WEIGHTIEST, _ON_HARMONIC = 10, 0.05
 # tables with more rows than this are folded
@@ -265,12 +267,15 @@ def _table(table: Table, records: list[dict[str, Any]]) -> str:
 
 
 def _cost(runs: list[dict[str, Any]]) -> str:
-    """Says what runs took of one core and, where they were done in one go, by the clock."""
+    """Says what runs took of one core and, where they were done without a pause, by the clock."""
     if not runs:
         return ""
     spent = sum(run["seconds"] / run.get("shared", 1) for run in runs)
-    lasted = max(run["finished"] for run in runs) - min(run["finished"] - run["seconds"] for run in runs)
-    by_the_clock = f", and {lasted / 60:,.0f} by the clock" if lasted < spent else ""
+    began, paused = min(run["finished"] - run["seconds"] for run in runs), 0.0
+    until = began
+    for begin, end in sorted((run["finished"] - run["seconds"], run["finished"]) for run in runs):
+        paused, until = max(paused, begin - until), max(until, end)
+    by_the_clock = f", and {(until - began) / 60:,.0f} by the clock" if paused < _PAUSE else ""
     return f"The {len(runs):,} runs took {spent / 60:,.0f} minutes of one core{by_the_clock}, on a shared machine."
 
 

@@ -170,7 +170,7 @@ def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
     assert maker().readme(text, tmp_path) == text
 
 
-def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_in_one_go() -> None:
+def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without_a_pause() -> None:
     runs = [{"seconds": 120.0, "shared": 1, "finished": 130.0}, {"seconds": 120.0, "shared": 2, "finished": 130.0}]
     assert maker()._cost(runs) == "The 2 runs took 3 minutes of one core, and 2 by the clock, on a shared machine."
     later = [runs[0], runs[1] | {"finished": 86_400.0}]

@@ -1,5 +1,6 @@
 """What every engine owes: the same tests for worker processes and for a real Ray."""
 
+import contextlib
 import secrets
 import shutil
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from statewise.assemble import build_plan, build_training
+from statewise.errors import StoreError
 from statewise.run import run
 from statewise.store import Store
 from statewise.sweep.cluster import RayEngine
@@ -139,20 +141,23 @@ def test_a_killed_coordinator_of_a_cluster_records_each_run_once(cluster, tmp_pa
     file, directory = tmp_path / "grid.toml", tmp_path / "store"
     options = "".join(f"{key} = {list(v) if isinstance(v, tuple) else v}\n" for key, v in SMALL.items())
     file.write_text(
-        f'[[grid]]\ntask = "null(seconds=0.05)"\nmodel = "full"\n{options}seed = {{ count = 60 }}\n'
+        f'[[grid]]\ntask = "null(seconds=0.1)"\nmodel = "full"\n{options}seed = {{ count = 60 }}\n'
         f'[[grid]]\ntask = "parity"\nmodel = ["full", "rnn"]\n{options}seed = {{ count = 2 }}\n'
     )
     asked = [*STATEWISE, "sweep", str(file), "--store", str(directory), "--json"]
     asked += ["--engine", "ray", "--ray-address", cluster]
-    for moment in (0.0, 0.7):
+    recorded = 0
+    for _ in range(2):
         process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 120
-        # packs are under way once the store is there
-        while not (directory / "runs.sqlite").exists() and process.poll() is None and time.monotonic() < deadline:
+        deadline, before = time.monotonic() + 120, recorded
+        while recorded == before and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(moment)
+            if (directory / "runs.sqlite").exists():
+                with contextlib.suppress(StoreError), Store.open(directory) as store:
+                    recorded = sum(store.counts().values())
         process.kill()
         process.communicate()
+        assert before < recorded < 64
     done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     alone = LocalEngine(1, tmp_path / "work", Limits())

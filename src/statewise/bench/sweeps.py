@@ -25,13 +25,13 @@ def measure(runs: int = RUNS) -> list[Row]:
         swept = _ask("sweep", grid, "--store", store)
         took = time.perf_counter() - began
         if (swept["done"], _ask("runs", store)["counts"]) != (runs, {"done": runs}):
-            raise WrongAnswerError(f"the sweep recorded {swept['done']:,} of {runs:,} runs; nothing was timed")
+            raise WrongAnswerError(f"the sweep recorded {swept['done']:,} of {runs:,} runs; its time says nothing")
         size = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
         told = best_times({"status": lambda: _ask("runs", store)}, repeats=5)["status"]
     what, aim = f"{runs:,} null runs", "the aim"
     return [
         Row(f"{what}, swept by 2 workers", aim, took, 300.0, target=1.0),
-        Row(f"{what}, memory on the disk", aim, size / 1e9, 0.2, target=1.0),
+        Row(f"{what}, space on the disk, in GB", aim, size / 1e9, 0.2, target=1.0),
         Row(f"{what}, their status told by the command", aim, told, 1.0, target=1.0),
     ]
 

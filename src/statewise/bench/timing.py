@@ -46,6 +46,11 @@ class Row:
         }
 
 
+def unit_of(case: str) -> tuple[float, str]:
+    """Gives by what the numbers of a case are multiplied to be shown, and in which unit."""
+    return (1.0, "GB") if case.endswith("in GB") else (1e3, "ms")
+
+
 def best_times(
     calls: Mapping[str, Callable[[], object]], repeats: int = 7, least_s: float = 0.05, most_s: float = 6.0
 ) -> dict[str, float]:

@@ -56,5 +56,7 @@ def bench(
 
 def _sentence(row: Any) -> str:
     aim = "" if row.target is None else f" (aim {row.target:g})"
-    scale, unit = (1, "GB") if "memory" in row.case else (1e3, "ms")
+    from statewise.bench.timing import unit_of
+
+    scale, unit = unit_of(row.case)
     return f"{row.ours_s * scale:.3g} {unit}, {row.rival} {row.rival_s * scale:.3g} {unit}: {row.ratio:.2f} x{aim}"

@@ -49,8 +49,12 @@ def _write_figures(store: "Store", preset: str, out: Path) -> list[Path]:
     from statewise.report.paper_files import parts_of, write_table
 
     paper, files = read_paper(), []
-    for name in filter(paper.trained, paper.names()):
-        if recorded(paper, name, preset, store.records()):
-            table = table_of(paper, name, preset, store.records())
+    names = [name for name in paper.names() if paper.trained(name)]
+    wanted = {(config["task"], config["model"]) for name in names for config in paper.runs(name, preset)}
+    # a store may hold many more, and each is unpacked anew when it is read
+    records = [r for r in store.records() if (r["config"].get("task"), r["config"].get("model")) in wanted]
+    for name in names:
+        if recorded(paper, name, preset, records):
+            table = table_of(paper, name, preset, records)
             files += write_table(table, parts_of(table, store), out)
     return files

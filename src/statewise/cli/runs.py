@@ -130,10 +130,13 @@ def read_run(directory: Path) -> dict[str, Any]:
         record = json_module.loads(file.read_text())
         kept = (directory / "machine.json").read_text() if from_file(str(record["config"]["task"])) else None
         found = {"key": key_of(record["config"], kept), **record, "finished": round(file.stat().st_mtime, 1)}
-        check_record(found)
-        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StoreError(f'"{shorten(file)}" is no record of a run; give the directory of a finished run') from None
+    try:
+        check_record(found)
+    except StoreError as error:
+        raise StoreError(f'"{shorten(file)}": {error}') from None
+    return found
 
 
 def _one(store: Store, key: str) -> dict[str, Any]:

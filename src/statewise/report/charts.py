@@ -149,6 +149,11 @@ def fixed(value: Number, digits: int = 2) -> str:
     return wording.fixed(value, digits).replace("-", "−")
 
 
+def score_text(value: Number | None) -> str:
+    """Writes a score as cells have it, with two digits; a dash for none."""
+    return "–" if value is None else fixed(value)
+
+
 def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int = 132) -> Markup:
     """Draws curves over two axes.
 

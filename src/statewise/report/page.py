@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from statewise.files import write_whole
 from statewise.papers import read_paper, table_of
-from statewise.report.charts import fixed
+from statewise.report.charts import fixed, score_text
 from statewise.report.heat import MARKS, MEANINGS, STEPS, heat_of
 from statewise.report.levels import ladder
 from statewise.report.listing import listing, made_by, moment_of
@@ -107,13 +107,8 @@ def _environment() -> Environment:
     made = Environment(
         loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"score": _score, "whole": _whole, "fixed": fixed, "duration": _duration}
+    made.filters |= {"score": score_text, "whole": _whole, "fixed": fixed, "duration": _duration}
     return made
-
-
-def _score(value: int | float | None) -> str:
-    """Writes a score as cells have it, with two digits."""
-    return "–" if value is None else fixed(value)
 
 
 def _whole(value: int | float | None) -> str:

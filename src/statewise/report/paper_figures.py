@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statewise.files import write_whole
 from statewise.papers.table import Cell, Row, Table
 from statewise.papers.verdicts import NOT_RUN
-from statewise.report.charts import Number, fixed
+from statewise.report.charts import Number, fixed, score_text
 from statewise.report.figure import figure_of
 from statewise.report.heat import MARKS, step_of
 from statewise.report.palette import GUIDE, light_kinds, light_scale, looks
@@ -78,8 +78,8 @@ def draw_table(table: Table, recipe: str) -> "Callable[[Axes], None]":
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0, labelsize=8)
         axes.xaxis.tick_top()
-        named = "{:,} words" if table.column == "samples" else f"${table.column}$ = {{:,}}"
-        axes.set_xticks([place + 0.5 for place in range(across)], [named.format(column) for column in table.columns])
+        named = [f"${table.column}$ = {column:,}" for column in table.columns]
+        axes.set_xticks([place + 0.5 for place in range(across)], named)
         axes.set_yticks([place + 0.5 for place in range(down)], [row.label for row in rows])
         for place, row in enumerate(rows):
             cells = {cell.m: cell for cell in row.cells}
@@ -168,7 +168,7 @@ def _draw_cell(axes: "Axes", column: int, place: int, cell: Cell | None) -> None
         return
     middle = column + 0.5
     given: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-    axes.text(middle, place + 0.75, f"{_number(cell.published)} / {_number(cell.ceiling)}", fontsize=6.5, **given)
+    axes.text(middle, place + 0.75, f"{score_text(cell.published)} / {score_text(cell.ceiling)}", fontsize=6.5, **given)
     if cell.best is None:
         axes.text(middle, place + 0.38, cell.verdict, fontsize=7, **given)
         return
@@ -202,10 +202,6 @@ def _draw_square(
     from matplotlib.patches import Rectangle
 
     axes.add_patch(Rectangle((left, top), width, height, facecolor=ground, edgecolor="white", linewidth=edge))
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else fixed(value)
 
 
 def _score_axes(axes: "Axes", table: Table, short: bool = False) -> None:

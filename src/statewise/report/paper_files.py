@@ -6,6 +6,7 @@ from typing import Any
 from statewise.papers import Table
 from statewise.papers.facts import frozen_parity, planes
 from statewise.report import paper_figures as figures
+from statewise.report.weights import kept_weights
 from statewise.store import Store
 
 # figures with a part that is computed beside their runs
@@ -23,7 +24,7 @@ def _planes(table: Table, store: Store) -> list[dict[str, Any]]:
     cell = table.rows[0].cells[0]
     held = []
     for key in cell.runs:
-        record, weights = store.record(key), store.weights(key)
+        record, weights = store.record(key), kept_weights(store, key)
         if record is not None and weights is not None and record["status"] != "diverged":
             held.append((record["config"]["seed"], weights))
     return planes(held, cell.m)

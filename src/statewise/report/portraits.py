@@ -1,7 +1,6 @@
 """Networks looked into: the machines read out of tracked runs, and the angles of a trained rotation (Figure 4)."""
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +8,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from statewise.errors import StatewiseError, StoreError
+from statewise.errors import StatewiseError
 from statewise.machines import Machine
 from statewise.papers.harmonics import harmonic
 from statewise.report.charts import kinds
 from statewise.report.runs import Run, Subject, grouped
+from statewise.report.weights import kept_weights
 from statewise.store import Store
 
 MOST_PORTRAITS = 6
@@ -108,14 +108,9 @@ def draw_angles(store: Store, runs: Iterable[Run]) -> Angles | None:
 
 
 def _kept(store: Store, runs: Sequence[Run]) -> tuple[Run, dict[str, Any]] | None:
-    """Gives the first of a few runs whose weights are kept; of those that cannot be read, it warns."""
+    """Gives the first of a few runs whose weights are kept."""
     for run in runs[:_MOST_TRIES]:
-        try:
-            weights = store.weights(run.key)
-        except StoreError as error:
-            # all else that a page shows is worth showing
-            warnings.warn(f"{error}; until then there is no picture of it", stacklevel=2)
-            continue
+        weights = kept_weights(store, run.key)
         if weights is not None:
             return run, weights
     return None

@@ -118,6 +118,10 @@ def take_lock(directory: Path) -> int:
         raise StoreError(
             f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
         ) from None
+    # a store that was taken away in the meantime took its lock along; the next one has another
+    if os.fstat(lock).st_nlink == 0:
+        os.close(lock)
+        return take_lock(directory)
     # who holds it is for people to read, and may not fit on a full disk
     with suppress(OSError):
         os.ftruncate(lock, 0)
