@@ -319,7 +319,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     fill(tmp_path / "store", names=("figure4",))
     out = tmp_path / "deep" / "report.html"
     report(tmp_path / "store", out, json=True)
-    assert json.loads(capsys.readouterr().out) == {"report": str(out), "runs": 3}
+    assert json.loads(capsys.readouterr().out) == {"report": str(out), "runs": 3, "figures": []}
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     with pytest.raises(RunError, match="is not an"):
         report(tmp_path / "store", tmp_path / "report.pdf")

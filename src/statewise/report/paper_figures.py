@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # of a table's picture in inches: a column, all columns at least, a row, a letter of a label, the title and the key
 _COLUMN, _COLUMNS, _ROW, _LETTER, _AROUND = 0.92, 5.4, 0.5, 0.064, 1.3
+# the width of curves with their axes
+_CURVES = 5.4
 _NO_CELL, _QUIET = "#f1f1ef", "#5a6472"
 
 
@@ -106,6 +108,11 @@ def draw_rows(table: Table, short: bool = False) -> "Callable[[Axes], None]":
             _line(axes, row, label, index, "--" if row.recipe == "stated" else "-", short)
         axes.set_title(_short(table), fontsize=9)
         _legend(axes)
+        # the legend beside the curves takes no room from them
+        named = max(len(str(text)) for text in axes.get_legend_handles_labels()[1])
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.set_size_inches(_CURVES + _LETTER * named, 3.6)
 
     return draw
 
