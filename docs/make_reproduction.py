@@ -197,8 +197,10 @@ def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
         if config["readout"] == "plain" and config["model"] not in paper.data["presets"]["paper"]["baselines"]:
             settled = record["loss"] is not None and record["loss"] < _SETTLED
             ends.append((settled, max(looks) >= _PERFECT))
-        row = [config["model"], "trained" if config["embedding"] else "one-hot", f"{config['lr']:g}", config["readout"]]
-        row += [_number(n) for n in (record["loss"], record["in_distribution"]["score"], max(looks))]
+        row = [config["model"], "trained" if config["embedding"] else "fixed", f"{config['lr']:g}", config["readout"]]
+        loss = record["loss"]
+        row += [f"{loss:.0f}" if loss is not None and loss >= 100 else _number(loss)]
+        row += [_number(record["in_distribution"]["score"]), _number(max(looks))]
         row += [f"{sum(look >= _PERFECT for look in looks)}/{len(looks)}"]
         by_task.setdefault(config["task"], []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
     header = ["model", "tokens", "rate", "readout", "loss", "short", "best", "right", f"{length}", "10,000"]
@@ -208,9 +210,9 @@ def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
 Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10
 symbols; hidden states of bilinear models are normalised at inference. Readout `plain` is the paper's: no normalisation
 in training; `normalised` differs from it in nothing but a last hidden state that is divided by its norm, in training
-too. Each run has one seed, and normalised ones one rate. One-hot tokens allow the same functions as a trained
-embedding, at a fraction of the cost of a step, but weights move otherwise: full networks were trained so, and their
-runs are not those of preset `paper`.
+too. Each run has one seed, and normalised ones one rate. Tokens are a trained embedding, or fixed: one-hot vectors,
+which allow the same functions at a fraction of the cost of a step, but weights move otherwise. Full networks were
+trained so, and their runs are not those of preset `paper`.
 
 Columns are the last loss; the last score on short words; of the looks at length {length} that were taken every 1,000
 steps the best, and how many were right, which is {_PERFECT} or more; and the last scores at {length} and 10,000.
