@@ -104,8 +104,8 @@ def _factored(rows: Sequence[Row], preset: str) -> list[str]:
         for row, end in ends
         if end.best is not None and end.short is not None
     ]
-    told = "The paper's CP-factored model, whose rank is not known, is nearly right at the largest m on one task; here:"
-    return [told, *lines] if lines else []
+    told = "The paper's CP-factored model, whose rank is not known, is nearly right at the largest m on one task; here"
+    return [f"{told}{_SMALLER[preset]}:", *lines] if lines else []
 
 
 _REPLIES: dict[str, Callable[[Sequence[Row], str], list[str]]] = {

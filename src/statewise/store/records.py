@@ -91,6 +91,11 @@ def key_of(config: dict[str, Any], machine: str | None = None) -> str:
     return hashlib.sha256(written.encode()).hexdigest()[:32]
 
 
+def is_null(config: dict[str, Any]) -> bool:
+    """Whether a run does nothing."""
+    return str(config.get("task")).split("(")[0] == "null"
+
+
 def check_record(record: Any) -> None:
     """Refuses what is no record of a run; whoever reads one may rely on what is described here."""
     fault = (_TESTED if _is_tested(record) else _UNTESTED)(record) or _unseen(record)
@@ -109,8 +114,7 @@ def _is_tested(record: Any) -> bool:
     if not isinstance(record, dict) or "scores" in record:
         return True
     config = record.get("config")
-    null = isinstance(config, dict) and str(config.get("task")).split("(")[0] == "null"
-    return record.get("status") != "failed" and not null
+    return record.get("status") != "failed" and not (isinstance(config, dict) and is_null(config))
 
 
 def _unseen(record: dict[str, Any]) -> Fault | None:

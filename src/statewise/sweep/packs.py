@@ -13,6 +13,7 @@ from typing import Any
 
 from statewise.machines import machine
 from statewise.machines.files import from_json
+from statewise.store import is_null
 
 # a piece of work should take about this long: much more is lost with a worker, much less is spent on handing over
 _LEAST_SECONDS, _MOST_SECONDS = 20.0, 600.0
@@ -23,12 +24,6 @@ _MOST_SYMBOLS = 2_000_000
 _GUESSES = {"full": 0.003, "cp": 0.03, "block": 0.008, "rotation": 0.01, "rnn": 0.003, "lstm": 0.004, "gru": 0.004}
 _GUESSES |= {"diagonal": 0.003, "positive": 0.003, "mamba": 0.04, "transformer": 0.01}
 _STACKED = ("full", "block", "rotation", "diagonal", "positive")
-NULL = "null"
-
-
-def is_null(config: dict[str, Any]) -> bool:
-    """Whether a run does nothing."""
-    return config["task"].split("(")[0] == NULL
 
 
 @dataclass(frozen=True)
@@ -151,7 +146,7 @@ def _shape(job: Job) -> Any:
     """Gives what runs of one ensemble have in common; a run that cannot be stacked has its key."""
     config = job.config
     if job.null:
-        return NULL
+        return "null"
     if not job.stacked:
         return job.key
     same = tuple((k, str(v)) for k, v in config.items() if k not in ("task", "lr", "seed", "samples"))
