@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from statewise.assemble import build_plan, build_training
-from statewise.config import resolve
-from statewise.run import Look, run
+from statewise.runs.run import Look, run
+from statewise.training.assemble import build_plan, build_training
+from statewise.training.options import resolve
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes.jsonl"
 # seeds 0 and 1 were used to choose the recipe

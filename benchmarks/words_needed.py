@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from statewise.assemble import build_training
-from statewise.config import resolve
 from statewise.errors import StatewiseError, unknown_name
 from statewise.machines import Machine, equivalent, machine
 from statewise.randomness import stream
-from statewise.report.words import draw_words_needed, words_needed
-from statewise.run import provenance
-from statewise.task import Task
+from statewise.report.words_needed import draw_words_needed, words_needed
+from statewise.runs.run import provenance
+from statewise.tasks.task import Task
 from statewise.theory.extract import extract
 from statewise.theory.learning.hankel import solve_hankel
-from statewise.theory.learning.merging import merge_states
+from statewise.theory.learning.labelled import LabelledWords, count_words
+from statewise.theory.learning.state_merging import merge_states
 from statewise.theory.learning.tables import fit_tables
-from statewise.theory.learning.words import LabelledWords, count_words
 from statewise.theory.network import network_of
+from statewise.training.assemble import build_training
+from statewise.training.options import resolve
 
 ROOT = Path(__file__).parents[1]
 RESULTS, FIGURE = ROOT / "results" / "words-needed.jsonl", ROOT / "docs" / "words-needed.svg"

@@ -3,8 +3,8 @@
 import torch
 from hypothesis import strategies as st
 
+from statewise.kernels import library
 from statewise.machines import Machine
-from statewise.recurrence.native import library
 from statewise.transitions import Additive, LinearTransition, transition
 from tests import needs
 

@@ -13,12 +13,12 @@ from statewise.errors import StatewiseError
 from statewise.machines import Machine, machine
 
 if TYPE_CHECKING:
-    from statewise.layer import BilinearRNN
+    from statewise.models.layer import BilinearRNN
 
 __version__ = "0.1.0"
 __all__ = ["BilinearRNN", "Machine", "StatewiseError", "__version__", "machine"]
 
-_NEEDS_TORCH = {"BilinearRNN": "statewise.layer"}
+_NEEDS_TORCH = {"BilinearRNN": "statewise.models.layer"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,8 @@ import json
 import pytest
 from pyarrow import parquet
 
-from statewise.config import resolve
 from statewise.store import Store, key_of
+from statewise.training.options import resolve
 from tests.command import statewise
 
 GRID = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from statewise.checkpoint import read_checkpoint
+from statewise.training.checkpoints import read_checkpoint
 from tests.command import STATEWISE, statewise
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from statewise.errors import StatewiseError
-from statewise.models import build_model
+from statewise.models.catalogue import build_model
 
 MODELS = [
     "full",

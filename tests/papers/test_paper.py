@@ -3,12 +3,12 @@ import math
 
 import pytest
 
-from statewise.assemble import build_plan
-from statewise.config import RunConfig
 from statewise.errors import UnknownNameError
 from statewise.machines import machine
 from statewise.papers import read_paper
 from statewise.papers.paper import PRESETS
+from statewise.training.assemble import build_plan
+from statewise.training.options import RunConfig
 
 PAPER = read_paper()
 # a second transcription of some published rows

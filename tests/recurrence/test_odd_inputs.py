@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from statewise.adam import Adam
-from statewise.assemble import build_training
-from statewise.config import resolve
-from statewise.ensemble import advance_together
 from statewise.errors import InputError
-from statewise.recurrence.reading import EVERY, Reading
+from statewise.models.tracker import StateTracker
+from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
 from statewise.recurrence.tokens import read_tokens
-from statewise.tracker import StateTracker
+from statewise.training.adam import Adam
+from statewise.training.assemble import build_training
+from statewise.training.ensemble import advance_together
+from statewise.training.options import resolve
 from statewise.transitions import transition
 from tests.catalogues import need_kernels
 
@@ -112,9 +112,9 @@ def test_adam_goes_on_after_a_change_of_type():
 def test_ends_of_long_rotations_keep_their_digits():
     level = transition("rotation", 5, 8, init="tokens", generator=torch.Generator().manual_seed(0))
     tokens, h0 = words(2, 10_000), torch.ones(2, 8)
-    ends = read_tokens(level, None, h0, Reading(tokens, torch.tensor([10_000, 10_000]), EVERY))
+    ends = read_tokens(level, None, h0, TokenBatch(tokens, torch.tensor([10_000, 10_000]), RESCALE_EVERY))
     torch.testing.assert_close(
-        ends, read_tokens(level, None, h0, Reading(tokens, every=EVERY))[:, -1], rtol=1e-4, atol=1e-4
+        ends, read_tokens(level, None, h0, TokenBatch(tokens, every=RESCALE_EVERY))[:, -1], rtol=1e-4, atol=1e-4
     )
 
 
@@ -125,7 +125,7 @@ def test_gradients_of_a_first_state_of_any_size(size):
     results = []
     for backend in ("native", "torch"):
         h0 = torch.full((2, 8), size, requires_grad=True)
-        states = read_tokens(level, None, h0, Reading(words(2, 7), every=EVERY, backend=backend))
+        states = read_tokens(level, None, h0, TokenBatch(words(2, 7), every=RESCALE_EVERY, backend=backend))
         along = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
         results.append(torch.autograd.grad((states * along).sum(), h0)[0])
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)

@@ -8,9 +8,9 @@ import torch
 
 from statewise import BilinearRNN
 from statewise.errors import StatewiseError
+from statewise.kernels import choose, library
 from statewise.recurrence import unroll
-from statewise.recurrence.native import choose, library
-from statewise.recurrence.sequence import choose_for, unroll_sequence
+from statewise.recurrence.sequence import sequence_backend, unroll_sequence
 from statewise.transitions import transition as build_transition
 
 SPECS = ["full", "cp(5)", "block(2)", "block(3)", "block(4)", "block(6)", "rotation", "diagonal", "positive"]
@@ -74,7 +74,7 @@ def test_additive_terms_take_the_reference():
     for spec in SPECS:
         x, h0 = setup(2, 6)
         transition = build(spec, "input")
-        assert choose_for(transition, None, x, h0) == "torch"
+        assert sequence_backend(transition, None, x, h0) == "torch"
         torch.testing.assert_close(unroll_sequence(transition, x, h0)[0], unroll(transition, x, h0)[0])
 
 
@@ -105,7 +105,7 @@ def test_without_a_compiler_everything_still_runs(tmp_path):
     program = """
 import torch
 from statewise import BilinearRNN
-from statewise.recurrence.native import library
+from statewise.kernels import library
 assert library() is None
 rnn = BilinearRNN(3, 4, transition="diagonal")
 assert rnn.backend == "torch"
@@ -122,7 +122,7 @@ except ValueError as error:
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path):
-    program = "from statewise.recurrence.native import library; print(library())"
+    program = "from statewise.kernels import library; print(library())"
     environment = {"PATH": "/usr/bin:/bin", "STATEWISE_CACHE": "/proc/none", "HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr

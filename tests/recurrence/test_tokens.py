@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from statewise.recurrence import unroll
-from statewise.recurrence.direction import read_direction
-from statewise.recurrence.reading import EVERY, Reading
-from statewise.recurrence.tokens import last_of_tokens, read_tokens
+from statewise.recurrence.readout import read_direction
+from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
+from statewise.recurrence.tokens import read_tokens, resume_tokens
 from statewise.transitions import transition as transition_of
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level, need_kernels
 
@@ -27,7 +27,7 @@ def setup(batch, time, seed=0):
 @pytest.mark.parametrize(("batch", "time"), SIZES)
 def test_tokens_run_as_their_embeddings(transition, batch, time):
     embeddings, tokens, h0 = setup(batch, time)
-    fast = read_tokens(transition, embeddings, h0, Reading(tokens))
+    fast = read_tokens(transition, embeddings, h0, TokenBatch(tokens))
     slow, final = unroll(transition, embeddings[tokens], h0)
     torch.testing.assert_close(fast, slow)
     wanted = [embeddings, h0, *transition.parameters()]
@@ -36,7 +36,7 @@ def test_tokens_run_as_their_embeddings(transition, batch, time):
         grads = [torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True) for out in (fast, slow)]
         for a, b in zip(*grads, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
-    h, log_norm = last_of_tokens(transition, embeddings, tokens, h0, torch.zeros(batch, dtype=torch.float64))
+    h, log_norm = resume_tokens(transition, embeddings, tokens, h0, torch.zeros(batch, dtype=torch.float64))
     torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), final, rtol=1e-9, atol=1e-9)
 
 
@@ -46,9 +46,9 @@ def test_directions_and_their_gradients_are_the_plain_ones(transition, time):
     embeddings, tokens, h0 = setup(3, time)
     wanted = [embeddings, h0, *transition.parameters()]
     results = []
-    for every_steps in (0, EVERY):
+    for every_steps in (0, RESCALE_EVERY):
         unit = torch.nn.functional.normalize(
-            read_tokens(transition, embeddings, h0, Reading(tokens, every=every_steps)), dim=-1, eps=1e-30
+            read_tokens(transition, embeddings, h0, TokenBatch(tokens, every=every_steps)), dim=-1, eps=1e-30
         )
         weight = torch.randn(unit.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         results.append([unit, *torch.autograd.grad((unit * weight).sum(), wanted)])
@@ -63,7 +63,7 @@ def test_a_shared_gradient_is_left_alone(batch):
     other = torch.randn(batch, 6, HIDDEN, dtype=torch.float64, requires_grad=True)
     results = []
     for outputs in (
-        read_tokens(transition, embeddings, h0, Reading(tokens)),
+        read_tokens(transition, embeddings, h0, TokenBatch(tokens)),
         unroll(transition, embeddings[tokens], h0)[0],
     ):
         results.append(torch.autograd.grad((outputs + other).square().sum(), [other, h0, embeddings]))
@@ -77,9 +77,9 @@ def test_directions_survive_strong_gains(scale):
     transition = level("full", init="tokens").float()
     embeddings, tokens = torch.eye(4, INPUT), torch.randint(0, 3, (2, 40), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        plain = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), Reading(tokens, every=EVERY))
+        plain = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), TokenBatch(tokens, every=RESCALE_EVERY))
         transition.weight.mul_(scale)
-        strong = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), Reading(tokens, every=EVERY))
+        strong = read_tokens(transition, embeddings, torch.ones(2, HIDDEN), TokenBatch(tokens, every=RESCALE_EVERY))
     directions = [h / h.abs().amax(dim=-1, keepdim=True) for h in (plain, strong)]
     torch.testing.assert_close(directions[0], directions[1], rtol=1e-3, atol=1e-4)
 
@@ -88,7 +88,7 @@ def test_one_token_alphabets():
     transition = level("full")
     embeddings, h0 = torch.randn(1, INPUT, dtype=torch.float64), torch.randn(2, HIDDEN, dtype=torch.float64)
     tokens = torch.zeros(2, 3, dtype=torch.int64)
-    fast = read_tokens(transition, embeddings, h0, Reading(tokens))
+    fast = read_tokens(transition, embeddings, h0, TokenBatch(tokens))
     torch.testing.assert_close(fast, unroll(transition, embeddings[tokens], h0)[0])
 
 
@@ -109,9 +109,9 @@ def test_backends_agree(spec, backend, batch, time, symbols):
     slow = unroll(transition, one_hot, h0)[0]
     wanted = [h0, *transition.parameters()]
     for fast, truth in (
-        (read_tokens(transition, None, h0, Reading(tokens, backend=backend)), slow),
+        (read_tokens(transition, None, h0, TokenBatch(tokens, backend=backend)), slow),
         (
-            read_tokens(transition, None, h0, Reading(tokens, lengths, 0, backend)),
+            read_tokens(transition, None, h0, TokenBatch(tokens, lengths, 0, backend)),
             slow[torch.arange(batch), lengths - 1],
         ),
     ):
@@ -122,7 +122,7 @@ def test_backends_agree(spec, backend, batch, time, symbols):
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
     with torch.no_grad():
         zero = torch.zeros(batch, dtype=torch.float64)
-        h, log_norm = last_of_tokens(transition, None, tokens, h0, zero, backend)
+        h, log_norm = resume_tokens(transition, None, tokens, h0, zero, backend)
     torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), slow[:, -1], rtol=1e-9, atol=1e-9)
 
 
@@ -149,4 +149,4 @@ class _End(torch.nn.Module):
         self.inner, self.tokens, self.lengths = inner, tokens, lengths
 
     def forward(self, h0):
-        return read_tokens(self.inner, None, h0, Reading(self.tokens, self.lengths))
+        return read_tokens(self.inner, None, h0, TokenBatch(self.tokens, self.lengths))

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from safetensors.numpy import save
 
-from statewise.assemble import build_network
 from statewise.machines import machine
 from statewise.papers import read_paper
-from statewise.report.runs import subject_of
+from statewise.report.entries import subject_of
 from statewise.store import Store, key_of
+from statewise.training.assemble import build_network
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic")
 FIGURES = ("figure2", "figure3", "figure4")

@@ -11,12 +11,12 @@ from statewise.papers import Cell, Row, Table
 from statewise.papers.facts import planes
 from statewise.papers.verdicts import NOT_LEARNED
 from statewise.report.charts import fixed, score_axis
+from statewise.report.entries import read_runs
 from statewise.report.heat import MARKS, heat_of
 from statewise.report.page import write_page
 from statewise.report.panels import length_sheets
 from statewise.report.paper_figures import draw_planes
 from statewise.report.portraits import draw_angles, draw_portraits
-from statewise.report.runs import read_runs
 from statewise.store import Store
 from tests.report.synthetic import _saved, _untrained, full_weights, record_of
 from tests.report.test_judged import record

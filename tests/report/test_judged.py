@@ -2,10 +2,10 @@
 
 import pytest
 
+from statewise.report.entries import FAR, at_best_rate, judged_at, read_runs
 from statewise.report.levels import ladder
 from statewise.report.listing import listing
 from statewise.report.panels import data_sheets, learning_sheets, length_sheets
-from statewise.report.runs import FAR, at_best_rate, judged_at, read_runs
 from statewise.store import Store, key_of
 from tests.report.synthetic import record_of
 from tests.report.test_page import Tags, config_of, data_of, page_of

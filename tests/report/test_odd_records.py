@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from statewise.cli.exports import exporter
 from statewise.cli.runs import runs
 from statewise.errors import StoreError
 from statewise.papers import read_paper, table_of
 from statewise.report.page import write_page
 from statewise.store import Store, check_record, key_of
+from statewise.store.export import exporter
 from tests.report.synthetic import record_of
 
 ODD = [None, True, 0, -1, 2**63, 10**400, 0.5, 1e300, math.nan, math.inf, "abc", "", [], [3], {}, {"a": 1}, [[[1]]]]

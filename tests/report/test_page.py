@@ -8,17 +8,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from statewise.config import resolve
 from statewise.errors import RunError, StoreError, UnknownNameError
 from statewise.machines import machine
 from statewise.report.charts import Axis, Line, draw_chart, log_axis, score_axis, short_number
+from statewise.report.entries import Subject, at_best_rate, read_runs, subject_of, thinned
 from statewise.report.levels import ladder
 from statewise.report.listing import listing
 from statewise.report.page import write_page
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
 from statewise.report.portraits import draw_angles, draw_portraits
-from statewise.report.runs import Subject, at_best_rate, read_runs, subject_of, thinned
 from statewise.store import Store, key_of
+from statewise.training.options import resolve
 from tests.report.synthetic import fill, record_of
 
 HOSTILE = [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from statewise.config import resolve
 from statewise.report.page import write_page
 from statewise.store import Store, key_of
+from statewise.training.options import resolve
 from tests import needs
 from tests.report.synthetic import fill, record_of
 from tests.report.test_page import HOSTILE

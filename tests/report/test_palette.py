@@ -11,9 +11,9 @@ from statewise.papers import Cell, Row, Table
 from statewise.papers.verdicts import ABOVE, AGREES, NOT_RUN
 from statewise.report import palette
 from statewise.report.charts import Key, Line, degrees, draw_chart, kinds, log_axis, score_axis
+from statewise.report.entries import read_runs
 from statewise.report.panels import learning_sheets, length_sheets
 from statewise.report.paper_figures import draw_rows, draw_table, write_figure
-from statewise.report.runs import read_runs
 from tests.report.test_judged import record
 
 # Machado, Oliveira and Fernandes 2009, at full severity, on linear red, green and blue

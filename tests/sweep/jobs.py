@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from statewise.config import resolve
 from statewise.store import Store, key_of
 from statewise.sweep import Costs, Job, make_packs, sweep
 from statewise.sweep.engine import Engine
+from statewise.training.options import resolve
 
 SMALL = {"hidden": 4, "steps": 20, "every": 10, "late": 0, "words": 50, "probe_words": 20, "test_lengths": (10, 20)}
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from statewise.assemble import build_plan, build_training
 from statewise.errors import StoreError
-from statewise.run import run
+from statewise.runs.run import run
 from statewise.store import Store
 from statewise.sweep.cluster import RayEngine
 from statewise.sweep.engine import Limits
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.packs import Job
 from statewise.sweep.schedule import not_done
+from statewise.training.assemble import build_plan, build_training
 from tests.command import STATEWISE
 
 from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from statewise.assemble import build_plan, build_training
 from statewise.cli.sweep import run_grid
 from statewise.errors import StoreWriteError
-from statewise.run import run
+from statewise.runs.run import run
 from statewise.store import Store
 from statewise.sweep import Costs, make_packs, sweep
 from statewise.sweep.engine import Limits
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.schedule import clean, work_folder
+from statewise.training.assemble import build_plan, build_training
 from tests.command import STATEWISE
 
 from .jobs import SMALL, job, null_jobs, numbers, sweep_all, training_jobs

@@ -9,7 +9,7 @@ import torch
 
 from statewise.errors import NetworkError
 from statewise.machines import Machine, machine, minimise
-from statewise.models import build_model
+from statewise.models.catalogue import build_model
 from statewise.theory.certify.counts import decide_by_counts
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series

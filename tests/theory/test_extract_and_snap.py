@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from statewise.assemble import build_training
-from statewise.config import resolve
 from statewise.errors import NetworkError
-from statewise.evaluate import evaluate
 from statewise.machines import Machine, equivalent, machine, minimise
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.verdict import certify
 from statewise.theory.compile import compile_machine
+from statewise.theory.correction import Corrected
 from statewise.theory.extract import extract
-from statewise.theory.inference import Corrected
 from statewise.theory.network import Network, network_of
 from statewise.theory.snap import prototypes, snap_exact, snap_project
+from statewise.training.assemble import build_training
+from statewise.training.evaluation import evaluate
+from statewise.training.options import resolve
 
 TASKS = {
     "sums": "modular_addition(5)",

@@ -10,10 +10,10 @@ from statewise.errors import ToolMissingError, UnknownNameError, WordsError
 from statewise.machines import Machine, distinguish, equivalent, machine, minimise
 from statewise.theory.learn import learn
 from statewise.theory.learning.hankel import MissingLabelError
-from statewise.theory.learning.openness import judge
+from statewise.theory.learning.labelled import count_words, gather_words
 from statewise.theory.learning.search import Searched, search_other
 from statewise.theory.learning.tables import fit_tables
-from statewise.theory.learning.words import count_words, gather_words
+from statewise.theory.learning.uniqueness import judge
 
 EXACT = ["rpni", "hankel", "auto"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from statewise.baselines import MambaTracker, TransformerTracker
 from statewise.bench.timing import Row, best_times
 from statewise.errors import ToolMissingError, WrongAnswerError
+from statewise.models.baselines import MambaTracker, TransformerTracker
 
 SYMBOLS, CLASSES, BATCH, TIME = 5, 5, 64, 10
 

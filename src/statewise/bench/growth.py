@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from statewise.adam import Adam
 from statewise.bench.timing import Row, best_times
 from statewise.errors import WrongAnswerError
-from statewise.tracker import StateTracker
+from statewise.models.tracker import StateTracker
+from statewise.training.adam import Adam
 
 BASE = {"T": 64, "B": 64, "H": 64, "V": 5}
 SIZES = {"T": (64, 256, 1024, 4096), "B": (16, 64, 256, 1024), "H": (32, 64, 128, 256), "V": (2, 5, 10, 25, 50)}

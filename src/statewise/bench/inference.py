@@ -7,11 +7,11 @@ from torch import nn
 
 from statewise.bench.steps import LSTMTracker
 from statewise.bench.timing import Row, best_times, require_close
-from statewise.evaluate import evaluate
 from statewise.machines import machine
+from statewise.models.tracker import StateTracker
 from statewise.recurrence import unroll_normalised
-from statewise.task import Task
-from statewise.tracker import StateTracker
+from statewise.tasks.task import Task
+from statewise.training.evaluation import evaluate
 
 HIDDEN, SYMBOLS, WORDS, LENGTH = 256, 10, 256, 500
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import statewise.run as run_module
-import statewise.train as train_module
+import statewise.runs.run as run_module
+import statewise.training.training as train_module
 from statewise.bench.timing import Row
 from statewise.machines import machine
-from statewise.models import build_model
-from statewise.plan import Optimisation, Plan
-from statewise.task import Lengths, Task
-from statewise.train import Training
+from statewise.models.catalogue import build_model
+from statewise.tasks.task import Lengths, Task
+from statewise.training.plan import Optimisation, Plan
+from statewise.training.training import Training
 
 # what the run of `statewise train --task 'modular_addition(5)' --model full` does
 STEPS, HIDDEN = 2_000, 64

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from statewise.bench.timing import Row, best_times
 from statewise.errors import WrongAnswerError
 from statewise.machines import machine
-from statewise.models import build_model
-from statewise.plan import Optimisation
-from statewise.task import Task
-from statewise.train import Training
+from statewise.models.catalogue import build_model
+from statewise.tasks.task import Task
+from statewise.training.plan import Optimisation
+from statewise.training.training import Training
 
 CASES = [
     ("modular_addition(5)", "full", 64),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from statewise.bench.timing import Row, best_times, require_close
 from statewise.errors import ToolMissingError
-from statewise.layer import BilinearRNN
+from statewise.models.layer import BilinearRNN
 from statewise.recurrence import unroll
 from statewise.transitions import Block, Diagonal
 

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from statewise.adam import Adam
 from statewise.bench.timing import Row, best_times, require_close
+from statewise.models.tracker import StateTracker
 from statewise.recurrence import unroll
-from statewise.tracker import StateTracker
+from statewise.training.adam import Adam
 from statewise.transitions import Full
 
 BATCH, TIME = 64, 10

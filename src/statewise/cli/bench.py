@@ -43,7 +43,7 @@ def bench(
 
     import torch
 
-    from statewise.run import provenance
+    from statewise.runs.run import provenance
 
     torch.set_num_threads(threads)
     module, function = BENCHMARKS[name].split(":")

@@ -9,7 +9,7 @@ import typer
 
 from statewise.cli.exact import extract_saved, verdict_lines, written_verdict
 from statewise.cli.show import show
-from statewise.config import resolve
+from statewise.training.options import resolve
 
 _TASK, _MODEL, _STEPS, _LATE, _SEED = "modular_addition(5)", "full", 1_000, 40, 0
 _WORDS, _LENGTHS = 200, (10, 500, 10_000)
@@ -51,13 +51,13 @@ def _report(folder: Path) -> Path:
 def _story(folder: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     import torch
 
-    from statewise.assemble import build_plan, build_training
     from statewise.cli.saved import load_run, save_network
     from statewise.cli.train import show_progress
-    from statewise.run import run
+    from statewise.runs.run import run
     from statewise.theory.certify.verdict import certify
     from statewise.theory.network import network_of
     from statewise.theory.snap import prototypes, snap_exact
+    from statewise.training.assemble import build_plan, build_training
 
     torch.set_num_threads(1)
     given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE}

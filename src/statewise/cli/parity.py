@@ -20,7 +20,7 @@ def demo_parity(
     """Learn parity from two examples with a frozen random diagonal, at every length."""
     from statewise.errors import RunError
     from statewise.report.figure import check_figure_file
-    from statewise.theory.parity import frequency, track_parity
+    from statewise.theory.frozen_parity import frequency, track_parity
 
     if length < 1:
         raise RunError(f"length is {length}; expected at least 1; correct it")
@@ -29,7 +29,7 @@ def demo_parity(
     frequencies = [frequency(hidden, draws, seed) for hidden in _SIZES]
     right, words = track_parity(8, length, 4, seed)
     if plot is not None:
-        from statewise.report.parity import draw_frequencies
+        from statewise.report.parity_figure import draw_frequencies
 
         draw_frequencies(plot, frequencies)
     rows = [

@@ -114,8 +114,8 @@ def _of_facts(paper: "Paper", name: str, preset: str, out: Path | None) -> tuple
 
         files = [write_rows(out, name, rows)]
         if name == "parity":
-            from statewise.report.parity import draw_frequencies
-            from statewise.theory.parity import Frequency
+            from statewise.report.parity_figure import draw_frequencies
+            from statewise.theory.frozen_parity import Frequency
 
             fields = ("hidden", "draws", "learned", "low", "high")
             found = [Frequency(**{f: row[f] for f in fields}, predicted=row["paper"]) for row in rows]
@@ -129,7 +129,7 @@ def _of_facts(paper: "Paper", name: str, preset: str, out: Path | None) -> tuple
 
 def _write_records(name: str, records: list[dict[str, Any]], out: Path) -> Path:
     """Writes the runs behind a table, as `statewise store merge` reads them."""
-    from statewise.cli.exports import exporter
+    from statewise.store.export import exporter
 
     file = out / f"{name}.jsonl.gz"
     exporter(file)(lambda: records)

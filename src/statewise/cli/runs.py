@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.cli.exports import exporter
 from statewise.cli.show import show
 from statewise.errors import StoreError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines.catalogue import from_file
 from statewise.store import STATUSES, Store, check_record, key_of, merge_into
+from statewise.store.export import exporter
 from statewise.wording import counted
 
 store_app = typer.Typer(help="Put stores together.", no_args_is_help=True, rich_markup_mode=None)

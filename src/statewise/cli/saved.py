@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statewise.assemble import build_network, build_task
-from statewise.checkpoint import read_checkpoint, write_checkpoint
-from statewise.config import RunConfig, resolve
 from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import reason_of, write_whole
 from statewise.machines import Machine, read_machine, write_machine
-from statewise.run import MACHINE, provenance
-from statewise.task import Task
+from statewise.models.tracker import StateTracker
+from statewise.runs.run import MACHINE, provenance
+from statewise.tasks.task import Task
 from statewise.theory.network import Network, network_of
-from statewise.tracker import StateTracker
+from statewise.training.assemble import build_network, build_task
+from statewise.training.checkpoints import read_checkpoint, write_checkpoint
+from statewise.training.options import RunConfig, resolve
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.show import show
-from statewise.config import resolve
 from statewise.errors import GridError, unknown_name
 from statewise.machines import machine
 from statewise.machines.catalogue import from_file
@@ -21,6 +20,7 @@ from statewise.sweep import Costs, Job, Progress, make_packs, read_grid, sweep
 from statewise.sweep.check import check
 from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.schedule import clean, not_done, work_folder
+from statewise.training.options import resolve
 from statewise.wording import counted
 
 ENGINES = ("local", "ray")

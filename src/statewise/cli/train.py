@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from statewise.cli.show import show
-from statewise.config import RunConfig, resolve
 from statewise.errors import RunError, shorten
 from statewise.report.figure import check_figure_file
+from statewise.training.options import RunConfig, resolve
 
 EVENTS = "events"
 
@@ -50,8 +50,8 @@ def train(
 
     import torch
 
-    from statewise.assemble import build_plan, build_training
-    from statewise.run import run
+    from statewise.runs.run import run
+    from statewise.training.assemble import build_plan, build_training
 
     torch.set_num_threads(threads)
     training = build_training(resolved)
@@ -104,7 +104,7 @@ def evaluate(
     import torch
 
     from statewise.cli.saved import load_run
-    from statewise.evaluate import evaluate as score_all
+    from statewise.training.evaluation import evaluate as score_all
 
     torch.set_num_threads(threads)
     saved = load_run(run)
@@ -128,7 +128,7 @@ def evaluate(
 
 
 def _corrected(saved: Any, every: int, sign_rule: bool) -> Any:
-    from statewise.theory.inference import Corrected
+    from statewise.theory.correction import Corrected
     from statewise.theory.snap import prototypes
 
     found = prototypes(saved.network, saved.machine, saved.shortest, saved.options["longest"])

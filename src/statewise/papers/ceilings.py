@@ -21,7 +21,7 @@ import numpy as np
 from statewise.expressions import Call, parse
 from statewise.machines import Machine, analyse, minimise
 from statewise.machines import machine as build
-from statewise.task import ERROR
+from statewise.tasks.task import ERROR
 from statewise.theory.characters import characters
 from statewise.theory.classify import Level, classify
 from statewise.theory.congruences import least_congruence

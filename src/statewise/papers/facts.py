@@ -19,8 +19,8 @@ from statewise.randomness import derive
 from statewise.recurrence import unroll
 from statewise.theory.certify.verdict import certify
 from statewise.theory.compile import compile_machine
+from statewise.theory.frozen_parity import EXAMPLES, fit_readouts, frequency, learned
 from statewise.theory.network import network_of
-from statewise.theory.parity import EXAMPLES, fit_readouts, frequency, learned
 from statewise.transitions import Additive, Diagonal, Transition, transition
 
 _ANY = [

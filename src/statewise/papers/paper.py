@@ -7,9 +7,9 @@ from functools import cached_property
 from importlib import resources
 from typing import Any
 
-from statewise.config import resolve
 from statewise.errors import unknown_name
 from statewise.expressions import Call, parse
+from statewise.training.options import resolve
 
 PRESETS = ("quick", "paper")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from statewise.config import RunConfig
 from statewise.papers.ceilings import Ceiling, ceiling
 from statewise.papers.choice import best_rate
 from statewise.papers.paper import Paper, PlannedCell, PlannedRow
 from statewise.papers.verdicts import Evidence, explain, judge
+from statewise.training.options import RunConfig
 from statewise.wording import counted
 
 

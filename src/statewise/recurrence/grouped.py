@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from statewise.recurrence.again import differentiate_again
-from statewise.recurrence.native import call, choose, in_memory
-from statewise.recurrence.reading import Reading
+from statewise.kernels import call, choose, in_memory
 from statewise.recurrence.reference import inverse_of_largest
+from statewise.recurrence.request import TokenBatch
+from statewise.recurrence.second_derivatives import differentiate_again
 
 
 class _GroupedStates(torch.autograd.Function):
@@ -22,7 +22,7 @@ class _GroupedStates(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, h0: Tensor, reading: Reading, native: bool) -> Tensor:
+    def forward(ctx: Any, table: Tensor, h0: Tensor, reading: TokenBatch, native: bool) -> Tensor:
         tokens, lengths, every, members = reading.tokens, reading.lengths, reading.every, reading.members
         time = tokens.shape[1]
         batch, symbols = len(tokens) // members, len(table) // members
@@ -47,7 +47,7 @@ class _GroupedStates(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         table, h0, states, over_time, scales = ctx.saved_tensors
-        reading: Reading = ctx.reading
+        reading: TokenBatch = ctx.reading
         lengths, every = reading.lengths, reading.every
         if torch.is_grad_enabled():
             again = _differentiably(table, h0, reading, scales)
@@ -77,7 +77,7 @@ class _GroupedStates(torch.autograd.Function):
 
 
 def grouped_states(
-    table: Float[Tensor, "token hidden hidden"], h0: Float[Tensor, "batch hidden"], reading: Reading
+    table: Float[Tensor, "token hidden hidden"], h0: Float[Tensor, "batch hidden"], reading: TokenBatch
 ) -> Float[Tensor, "batch *time hidden"]:
     """Gives h_t = table[token_t] h_{t-1} for every t, or for the last of each row.
 
@@ -164,7 +164,7 @@ def _multiply(rows: Tensor, matrices: Tensor, order: Tensor, count: list[int], o
     out.index_copy_(0, order, product)
 
 
-def _differentiably(table: Tensor, h: Tensor, reading: Reading, scales: Tensor | None) -> Tensor:
+def _differentiably(table: Tensor, h: Tensor, reading: TokenBatch, scales: Tensor | None) -> Tensor:
     """Computes the same by operations that have second derivatives."""
     outputs, tokens, lengths, every = [], reading.tokens, reading.lengths, reading.every
     for t in range(tokens.shape[1]):

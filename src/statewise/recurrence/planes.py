@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from statewise.recurrence.again import differentiate_again
-from statewise.recurrence.native import call, choose
-from statewise.recurrence.reading import Reading
+from statewise.kernels import call, choose
 from statewise.recurrence.reference import inverse_of_largest
+from statewise.recurrence.request import TokenBatch
+from statewise.recurrence.second_derivatives import differentiate_again
 
 # larger blocks are cheaper as matrix products
 LARGEST_BLOCK = 4
@@ -60,7 +60,7 @@ class _Planes(torch.autograd.Function):
 def unroll_planes(
     coefficients: Float[Tensor, "*event out in blocks"],
     h0: Float[Tensor, "batch out blocks"],
-    reading: Reading | None = None,
+    reading: TokenBatch | None = None,
 ) -> Float[Tensor, "batch *time out blocks"]:
     """Gives every h_t, or the last of each row.
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from statewise.recurrence.native import Backend, choose
+from statewise.kernels import Backend, choose
 from statewise.recurrence.planes import LARGEST_BLOCK, unroll_planes
 from statewise.recurrence.reference import inside_lengths, unroll, without_padding
 from statewise.recurrence.turns import unroll_turns
@@ -27,7 +27,7 @@ def unroll_sequence(
 
     `backend` is "native" or "torch"; None takes what there is.
     """
-    if x.shape[1] == 0 or choose_for(transition, backend, x, h0) == "torch":
+    if x.shape[1] == 0 or sequence_backend(transition, backend, x, h0) == "torch":
         return unroll(transition, x, h0, lengths)
     inside = inside_lengths(x, lengths)
     states = _states(transition, without_padding(x, inside), h0, inside)
@@ -35,7 +35,7 @@ def unroll_sequence(
     return without_padding(states, inside), states[:, -1]
 
 
-def choose_for(transition: Transition, backend: str | None, *tensors: Tensor) -> Backend:
+def sequence_backend(transition: Transition, backend: str | None, *tensors: Tensor) -> Backend:
     """Says whether a sequence of this level goes through a fast path of its own ("native") or the reference."""
     if choose(backend, *tensors) == "torch":
         # nothing more is asked, since programs that are traced come this way

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from statewise.kernels import choose
 from statewise.recurrence.affine import affine_blocks, with_ones, without_ones
 from statewise.recurrence.grouped import grouped_last, grouped_states
-from statewise.recurrence.native import choose
 from statewise.recurrence.planes import LARGEST_BLOCK, at_ends, planes_last, unroll_planes
-from statewise.recurrence.reading import EVERY, Reading
 from statewise.recurrence.reference import inverse_of_largest, rescale, rescale_exactly
+from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
 from statewise.recurrence.turns import unroll_turns, whole_turns_away
 from statewise.transitions import Additive, Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
@@ -34,7 +34,7 @@ def read_tokens(
     transition: Transition,
     embeddings: Float[Tensor, "token input"] | None,
     h0: Float[Tensor, "batch hidden"],
-    reading: Reading,
+    reading: TokenBatch,
 ) -> States:
     """Computes h_t = A(embedding of token t) h_{t-1}, for every t or for the last.
 
@@ -44,16 +44,18 @@ def read_tokens(
         h0: the state before the first token.
         reading: the tokens, and what is asked of them.
     """
-    return read_by_table(transition, token_table(transition, embeddings), h0, reading)
+    return states_by_table(transition, token_table(transition, embeddings), h0, reading)
 
 
-def read_by_table(transition: Transition, table: Table, h0: Float[Tensor, "batch hidden"], reading: Reading) -> States:
+def states_by_table(
+    transition: Transition, table: Table, h0: Float[Tensor, "batch hidden"], reading: TokenBatch
+) -> States:
     """Computes the same from any table of coefficients of this level, of one network or of several."""
     reading = reading.checked(_symbols(table), h0)
     return (_unroll if reading.lengths is None else _end)(transition, table, h0, reading)
 
 
-def last_of_tokens(
+def resume_tokens(
     transition: Transition,
     embeddings: Float[Tensor, "token input"] | None,
     tokens: Int[Tensor, "batch time"],
@@ -68,7 +70,7 @@ def last_of_tokens(
     an additive term states have norm 1.
     """
     table = token_table(transition, embeddings)
-    reading = Reading(tokens, backend=backend).checked(_symbols(table), h)
+    reading = TokenBatch(tokens, backend=backend).checked(_symbols(table), h)
     return _last(transition, table, h, log_norm, reading)
 
 
@@ -78,7 +80,7 @@ def token_table(transition: Transition, embeddings: Tensor | None) -> Any:
 
 
 @singledispatch
-def _unroll(transition: Transition, table: Table, h0: Tensor, reading: Reading) -> Tensor:
+def _unroll(transition: Transition, table: Table, h0: Tensor, reading: TokenBatch) -> Tensor:
     """Gives every state, step by step."""
     h, outputs, tokens, every = h0, [], reading.tokens, reading.every
     for t in range(tokens.shape[1]):
@@ -90,59 +92,59 @@ def _unroll(transition: Transition, table: Table, h0: Tensor, reading: Reading) 
 
 
 @_unroll.register
-def _(transition: Full, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Full, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return grouped_states(table, h0, reading)
 
 
 @_unroll.register
-def _(transition: Diagonal, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Diagonal, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return unroll_planes(table[:, None, None], h0.unsqueeze(1), reading).squeeze(-2)
 
 
 @_unroll.register
-def _(transition: Positive, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Positive, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return unroll_planes(table.exp()[:, None, None], h0.unsqueeze(1), reading).squeeze(-2)
 
 
 @_unroll.register
-def _(transition: Block, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Block, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return _of_blocks(table, h0, reading)
 
 
 @_unroll.register
-def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Rotation, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     # rotations compose by adding their angles: no loop over time, and no change of norm
     return unroll_turns(table[reading.tokens], h0, reading.backend)
 
 
 @_unroll.register
-def _(transition: Additive, table: tuple, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Additive, table: tuple, h0: Tensor, reading: TokenBatch) -> Tensor:
     return _of_affine(transition, table, h0, reading)
 
 
 @singledispatch
-def _end(transition: Transition, table: Table, h0: Tensor, reading: Reading) -> Tensor:
+def _end(transition: Transition, table: Table, h0: Tensor, reading: TokenBatch) -> Tensor:
     """Takes the last of all states."""
     return at_ends(_unroll(transition, table, h0, replace(reading, lengths=None)), reading.lengths)
 
 
 @_end.register
-def _(transition: Full, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Full, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return grouped_states(table, h0, reading)
 
 
 @_end.register
-def _(transition: Block, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Block, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     return _of_blocks(table, h0, reading)
 
 
 @_end.register
-def _(transition: Additive, table: tuple, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Additive, table: tuple, h0: Tensor, reading: TokenBatch) -> Tensor:
     return _of_affine(transition, table, h0, reading)
 
 
 @_end.register
-def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tensor:
+def _(transition: Rotation, table: Tensor, h0: Tensor, reading: TokenBatch) -> Tensor:
     # rotations commute: how often each token occurs is all that matters
     # each network by itself: an infinite angle of one must not reach another
     tokens, lengths, members = reading.tokens, reading.lengths, reading.members
@@ -157,7 +159,7 @@ def _(transition: Rotation, table: Tensor, h0: Tensor, reading: Reading) -> Tens
     return transition.act(whole_turns_away(angles).flatten(0, 1).to(table.dtype), h0)
 
 
-def _of_blocks(table: Float[Tensor, "token blocks out in"], h0: Tensor, reading: Reading) -> Tensor:
+def _of_blocks(table: Float[Tensor, "token blocks out in"], h0: Tensor, reading: TokenBatch) -> Tensor:
     """Gives every state of block-diagonal matrices, or the last."""
     blocks, size = table.shape[1:3]
     parts = h0.unflatten(1, (blocks, size))
@@ -168,7 +170,7 @@ def _of_blocks(table: Float[Tensor, "token blocks out in"], h0: Tensor, reading:
     own = tokens.unsqueeze(1) * blocks + torch.arange(blocks, device=tokens.device).unsqueeze(1)
     h, outputs = parts.flatten(0, 1), []
     for piece in own.flatten(0, 1).split(every or max(1, own.shape[2]), dim=1):
-        states = grouped_states(table.flatten(0, 1), h, Reading(piece, backend=reading.backend))
+        states = grouped_states(table.flatten(0, 1), h, TokenBatch(piece, backend=reading.backend))
         outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
         h = states[:, -1:].squeeze(1)
         if every and piece.shape[1]:
@@ -176,7 +178,7 @@ def _of_blocks(table: Float[Tensor, "token blocks out in"], h0: Tensor, reading:
     return at_ends(torch.cat(outputs, dim=1), reading.lengths)
 
 
-def _of_affine(transition: Additive, table: tuple[Tensor, ...], h0: Tensor, reading: Reading) -> Tensor:
+def _of_affine(transition: Additive, table: tuple[Tensor, ...], h0: Tensor, reading: TokenBatch) -> Tensor:
     """Goes the way of full matrices, or of blocks, on (h, 1)."""
     matrices = affine_blocks(transition, table)
     blocks = matrices.shape[1]
@@ -187,7 +189,9 @@ def _of_affine(transition: Additive, table: tuple[Tensor, ...], h0: Tensor, read
 
 
 @singledispatch
-def _last(transition: Transition, table: Table, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
+def _last(
+    transition: Transition, table: Table, h: Tensor, log_norm: Tensor, reading: TokenBatch
+) -> tuple[Tensor, Tensor]:
     """Goes step by step, since an additive term sees the scale."""
     h, log_norm = rescale(h, log_norm)
     for token in reading.tokens.unbind(1):
@@ -197,10 +201,10 @@ def _last(transition: Transition, table: Table, h: Tensor, log_norm: Tensor, rea
 
 @_last.register
 def _(
-    transition: LinearTransition, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading
+    transition: LinearTransition, table: Tensor, h: Tensor, log_norm: Tensor, reading: TokenBatch
 ) -> tuple[Tensor, Tensor]:
     # where norms stay, pieces are bounded by memory alone
-    for piece in reading.tokens.split(_PIECE if transition.norm_preserving else EVERY, dim=1):
+    for piece in reading.tokens.split(_PIECE if transition.norm_preserving else RESCALE_EVERY, dim=1):
         if piece.shape[1]:
             h, log_norm = rescale_exactly(
                 _unroll(transition, table, h, replace(reading, tokens=piece))[:, -1], log_norm
@@ -209,38 +213,38 @@ def _(
 
 
 @_last.register
-def _(transition: Full, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
+def _(transition: Full, table: Tensor, h: Tensor, log_norm: Tensor, reading: TokenBatch) -> tuple[Tensor, Tensor]:
     if not _kernels_alone(table, h, reading):
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
-    return rescale_exactly(*grouped_last(table, h, log_norm, reading.tokens, EVERY))
+    return rescale_exactly(*grouped_last(table, h, log_norm, reading.tokens, RESCALE_EVERY))
 
 
 @_last.register(Diagonal)
 @_last.register(Positive)
 def _(
-    transition: Diagonal | Positive, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading
+    transition: Diagonal | Positive, table: Tensor, h: Tensor, log_norm: Tensor, reading: TokenBatch
 ) -> tuple[Tensor, Tensor]:
     if not _kernels_alone(table, h, reading):
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
     factors = table.exp() if isinstance(transition, Positive) else table
-    last, log_norm = planes_last(factors[:, None, None], h.unsqueeze(1), log_norm, reading.tokens, EVERY)
+    last, log_norm = planes_last(factors[:, None, None], h.unsqueeze(1), log_norm, reading.tokens, RESCALE_EVERY)
     return rescale_exactly(last.squeeze(1), log_norm)
 
 
 @_last.register
-def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: Reading) -> tuple[Tensor, Tensor]:
+def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: TokenBatch) -> tuple[Tensor, Tensor]:
     if not _kernels_alone(table, h, reading):
         return _last.dispatch(LinearTransition)(transition, table, h, log_norm, reading)
     blocks, size = table.shape[1:3]
     parts = h.unflatten(1, (blocks, size))
     if size <= LARGEST_BLOCK:
         planes = table.permute(0, 2, 3, 1)
-        last, log_norm = planes_last(planes, parts.transpose(1, 2), log_norm, reading.tokens, EVERY)
+        last, log_norm = planes_last(planes, parts.transpose(1, 2), log_norm, reading.tokens, RESCALE_EVERY)
         return rescale_exactly(last.transpose(1, 2).flatten(1), log_norm)
     # each block is a row of its own, with a scale of its own, until they are put together
     own = reading.tokens.unsqueeze(1) * blocks + torch.arange(blocks).unsqueeze(1)
     rows, scale = grouped_last(
-        table.flatten(0, 1), parts.flatten(0, 1), log_norm.repeat_interleave(blocks), own.flatten(0, 1), EVERY
+        table.flatten(0, 1), parts.flatten(0, 1), log_norm.repeat_interleave(blocks), own.flatten(0, 1), RESCALE_EVERY
     )
     scale = scale.unflatten(0, (-1, blocks))
     largest = scale.amax(dim=1)
@@ -248,7 +252,7 @@ def _(transition: Block, table: Tensor, h: Tensor, log_norm: Tensor, reading: Re
     return rescale_exactly(rows.flatten(1), largest)
 
 
-def _kernels_alone(table: Tensor, h: Tensor, reading: Reading) -> bool:
+def _kernels_alone(table: Tensor, h: Tensor, reading: TokenBatch) -> bool:
     """Whether a word is run by the kernels without a trace for gradients."""
     ready = not torch.is_grad_enabled() and choose(reading.backend, table, h) == "native"
     return ready and reading.tokens.shape[1] > 0

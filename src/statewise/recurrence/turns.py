@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from statewise.recurrence.again import differentiate_again
-from statewise.recurrence.native import call, choose
+from statewise.kernels import call, choose
+from statewise.recurrence.second_derivatives import differentiate_again
 
 
 class _Turns(torch.autograd.Function):

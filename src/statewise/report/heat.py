@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from statewise.papers import Cell, Table, verdicts
 from statewise.papers.verdicts import NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
-from statewise.report.runs import FAR, Run
+from statewise.report.entries import FAR, Run
 
 STEPS = 10
 # a mark for each verdict, so that no colour is needed to read it

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from statewise.report.runs import Run, Subject, grouped
+from statewise.report.entries import Run, Subject, grouped
 from statewise.wording import counted
 
 # of finite groups, from the highest level to the lowest: what a level can track, and its matrix

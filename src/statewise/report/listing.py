@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from statewise.report.runs import Run, judged_at
+from statewise.report.entries import Run, judged_at
 
 # inside a script element these would end it, or begin a comment
 _UNSAFE = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})

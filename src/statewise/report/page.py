@@ -12,12 +12,12 @@ from markupsafe import Markup
 from statewise.files import write_whole
 from statewise.papers import read_paper, table_of
 from statewise.report.charts import fixed, score_text
+from statewise.report.entries import FAR, TRACKED, Run, judged_at, read_runs
 from statewise.report.heat import MARKS, MEANINGS, STEPS, heat_of
 from statewise.report.levels import ladder
 from statewise.report.listing import listing, made_by, moment_of
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
 from statewise.report.portraits import draw_angles, draw_portraits, table_of_arrows
-from statewise.report.runs import FAR, TRACKED, Run, judged_at, read_runs
 from statewise.store import STATUSES, Store
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic")

@@ -24,8 +24,8 @@ from statewise.report.charts import (
     short_number,
     step_axis,
 )
+from statewise.report.entries import Run, Subject, at_best_rate, grouped, thinned
 from statewise.report.levels import LADDER
-from statewise.report.runs import Run, Subject, at_best_rate, grouped, thinned
 
 _FAR = attrgetter("far")
 _LEAST_LOSS = 1e-8

@@ -12,7 +12,7 @@ from statewise.errors import StatewiseError
 from statewise.machines import Machine
 from statewise.papers.harmonics import harmonic
 from statewise.report.charts import kinds
-from statewise.report.runs import Run, Subject, grouped
+from statewise.report.entries import Run, Subject, grouped
 from statewise.report.weights import kept_weights
 from statewise.store import Store
 
@@ -131,10 +131,10 @@ def _candidates(runs: Iterable[Run]) -> Iterator[list[Run]]:
 def _portrait(run: Run, weights: dict[str, Any]) -> Portrait | None:
     import torch
 
-    from statewise.assemble import build_network
     from statewise.machines import machine as build
     from statewise.theory.extract import extract
     from statewise.theory.network import network_of
+    from statewise.training.assemble import build_network
 
     try:
         task = build(run.task)

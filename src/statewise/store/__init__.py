@@ -7,7 +7,7 @@ most.
 """
 
 from statewise.store.database import DATABASE, FORMAT
-from statewise.store.merging import merge_into
+from statewise.store.merge import merge_into
 from statewise.store.records import COLUMNS, LENGTH, STATUSES, check_record, columns_of, is_null, key_of
 from statewise.store.store import LARGEST_WEIGHTS, Store
 

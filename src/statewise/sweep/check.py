@@ -23,8 +23,8 @@ def check(jobs: Iterable[Job]) -> None:
             kinds.setdefault(tuple(str(value) for name, value in job.config.items() if name != "seed"), job)
     if not kinds:
         return
-    from statewise.assemble import build_network, build_optimisation, build_plan, build_task
-    from statewise.run import check_lengths, longest_word
+    from statewise.runs.run import check_lengths, longest_word
+    from statewise.training.assemble import build_network, build_optimisation, build_plan, build_task
 
     by_task: dict[Any, list[Job]] = {}
     for job in kinds.values():

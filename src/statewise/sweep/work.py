@@ -91,8 +91,8 @@ def _nothing(job: Job) -> dict[str, Any]:
 def _train(jobs: Sequence[Job], folder: Path, tell: Tell) -> Iterator[list[Result]]:
     import torch
 
-    from statewise.ensemble import run_together
-    from statewise.run import Look, Story
+    from statewise.runs.run import Look, Story
+    from statewise.training.ensemble import run_together
 
     torch.set_num_threads(1)
     stories: dict[str, Story] = {}
@@ -119,9 +119,9 @@ def _train(jobs: Sequence[Job], folder: Path, tell: Tell) -> Iterator[list[Resul
 
 
 def _story(job: Job, folder: Path) -> Any:
-    from statewise.assemble import build_plan, build_training
-    from statewise.checkpoint import read_checkpoint
-    from statewise.run import Story, open_directory
+    from statewise.runs.run import Story, open_directory
+    from statewise.training.assemble import build_plan, build_training
+    from statewise.training.checkpoints import read_checkpoint
 
     kept = None if job.machine is None else from_json(job.machine)
     training, directory = build_training(job.config, kept), folder / job.key
@@ -137,7 +137,7 @@ def _story(job: Job, folder: Path) -> Any:
 
 
 def _alone(job: Job, story: Any, note: Callable[[Any, int], None]) -> Result:
-    from statewise.run import run
+    from statewise.runs.run import run
 
     try:
         record = run(story.training, story.plan, story.config, story.directory, note)
@@ -158,8 +158,8 @@ def small_weights(directory: Path) -> bytes | None:
     """Gives the trained weights of a run as its directory has them, whichever try it was that ended it."""
     from safetensors.torch import save
 
-    from statewise.checkpoint import read_checkpoint
     from statewise.store import LARGEST_WEIGHTS
+    from statewise.training.checkpoints import read_checkpoint
 
     saved = read_checkpoint(directory)
     if saved is None:

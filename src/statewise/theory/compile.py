@@ -10,11 +10,11 @@ from jaxtyping import Float, Real
 from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, Machine, analyse, minimise
+from statewise.models.tracker import StateTracker
 from statewise.theory.characters import characters
 from statewise.theory.counting import counters
 from statewise.theory.irreducible import separating_parts
 from statewise.theory.quotients import Module, cyclic_quotients, modules, readable
-from statewise.tracker import StateTracker
 from statewise.transitions import CP, LEVELS, Block, Diagonal, Full, LinearTransition, Positive, Rotation
 
 # a decay whose multiples float32 holds exactly: exp(-11/16) is close to a half

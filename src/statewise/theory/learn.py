@@ -8,10 +8,10 @@ from typing import Literal
 from statewise.errors import ToolMissingError, WordsError, unknown_name
 from statewise.machines import Machine, distinguish, minimise
 from statewise.theory.learning.hankel import solve_hankel
-from statewise.theory.learning.merging import merge_states
-from statewise.theory.learning.openness import judge
+from statewise.theory.learning.labelled import LabelledWords, Word, count_words
+from statewise.theory.learning.state_merging import merge_states
 from statewise.theory.learning.tables import fit_tables
-from statewise.theory.learning.words import LabelledWords, Word, count_words
+from statewise.theory.learning.uniqueness import judge
 
 Status = Literal["exact", "undetermined", "noisy"]
 METHODS = ("auto", "rpni", "least-squares", "hankel")

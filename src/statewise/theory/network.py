@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 
 from statewise.errors import NetworkError
-from statewise.recurrence.tokens import token_table
-from statewise.tracker import StateTracker
+from statewise.models.tracker import StateTracker
+from statewise.recurrence import token_table
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive
 
 # levels whose matrices, on one-hot tokens, hold stored weights and nothing else

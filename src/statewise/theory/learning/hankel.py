@@ -12,7 +12,7 @@ from itertools import islice
 
 from statewise.errors import WordsError
 from statewise.machines import Machine
-from statewise.theory.learning.words import LabelledWords, Word
+from statewise.theory.learning.labelled import LabelledWords, Word
 
 MAX_STATES = 2_000
 # wrong words whose ends are tried as columns, and how many ends

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from statewise.machines import Machine, distinguish
-from statewise.theory.learning.words import LabelledWords
+from statewise.theory.learning.labelled import LabelledWords
 
 MAX_VISITED = 3_000
 MAX_ARROWS = 400

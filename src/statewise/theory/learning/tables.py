@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Int
 
 from statewise.machines import Machine
-from statewise.theory.learning.arrows import passing, weigh_starts, weigh_targets
-from statewise.theory.learning.words import LabelledWords, walk
+from statewise.theory.learning.edges import passing, weigh_starts, weigh_targets
+from statewise.theory.learning.labelled import LabelledWords, walk
 
 SWEEPS = 20
 _STARTS = 5

@@ -1,0 +1,148 @@
+"""The compiled kernels: built on first use for this machine, kept in a cache, never needed.
+
+`cpp/` has no dependency but a C++ compiler; where there is none, or where tensors are not plain ones in memory
+(under torch.compile, vmap, another device), the same computations run in torch. STATEWISE_BACKEND=torch turns the
+kernels off, STATEWISE_CACHE says where they are kept.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
+
+from statewise.errors import TransitionError, unknown_name
+
+Backend = Literal["native", "torch"]
+BACKENDS: tuple[Backend, ...] = ("native", "torch")
+_SOURCES = Path(__file__).with_name("cpp")
+_FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
+_NAMES = {torch.float32: "float", torch.float64: "double"}
+_COMPILE_SECONDS = 120
+_TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "d": ctypes.c_double}
+# what each kernel takes: pointers, whole numbers, numbers
+_SIGNATURES = {
+    "tokens_forward": "pppp" + "llllll",
+    "tokens_last": "pppp" + "lllll",
+    "tokens_backward": "pppppppp" + "llllll",
+    "tokens_train": "pppppppppp" + "llllllll",
+    "planes_forward": "ppppp" + "lllll",
+    "planes_backward": "pppppppp" + "lllll",
+    "turns_forward": "ppp" + "lll",
+    "turns_backward": "pppppp" + "lll",
+    "adam": "pppp" + "ll" + "pp" + "dddd",
+}
+
+
+def choose(forced: str | None, *tensors: Tensor) -> Backend:
+    """Says what computes on these tensors: the kernels where they can, unless torch is asked for."""
+    wanted = forced or os.environ.get("STATEWISE_BACKEND") or None
+    if wanted is not None and wanted not in BACKENDS:
+        raise unknown_name("backend", wanted, BACKENDS)
+    if wanted == "torch" or not in_memory(*tensors) or len({tensor.dtype for tensor in tensors}) > 1:
+        return "torch"
+    if library() is not None:
+        return "native"
+    if wanted == "native":
+        raise TransitionError("the kernels cannot be built here; install a C++ compiler, or use the backend torch")
+    return "torch"
+
+
+def in_memory(*tensors: Tensor) -> bool:
+    """Says whether tensors are plain ones in memory: not traced, not transformed, not on another device."""
+    return not torch.compiler.is_compiling() and all(map(_plain, tensors))
+
+
+def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
+    """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
+    pointers = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            # a kernel believes what it is told: a wrong type would be read past its end
+            assert argument.is_contiguous()
+            assert argument.dtype in (dtype, torch.int64, torch.float64)
+            argument = argument.data_ptr()
+        pointers.append(argument)
+    _function(name, dtype)(*pointers)
+
+
+def doubles(values: list[float]) -> Any:
+    """Makes an array for a kernel."""
+    return (ctypes.c_double * len(values))(*values)
+
+
+@cache
+def _function(name: str, dtype: torch.dtype) -> Any:
+    loaded = library()
+    assert loaded is not None
+    function = getattr(loaded, f"{name}_{_NAMES[dtype]}")
+    function.restype = None
+    function.argtypes = [_TYPES[letter] for letter in _SIGNATURES[name]]
+    return function
+
+
+@cache
+def library() -> Any:
+    """Loads the kernels, and builds them first if they are not in the cache; None where that cannot be done."""
+    compiler = next(
+        filter(None, map(shutil.which, filter(None, [os.environ.get("CXX"), "c++", "g++", "clang++"]))), None
+    )
+    sources = b"".join(file.read_bytes() for file in sorted(_SOURCES.iterdir()) if file.suffix in (".cpp", ".hpp"))
+    key = hashlib.sha256(sources + repr((_FLAGS, _processor())).encode()).hexdigest()[:16]
+    try:
+        file = _cache_folder() / f"kernels-{key}.so"
+        if not file.exists():
+            if compiler is None:
+                return None
+            _build(compiler, file)
+        return ctypes.CDLL(str(file))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _build(compiler: str, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        built = Path(folder) / "kernels.so"
+        for flags in (["-march=native"], []):
+            command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCES / "kernels.cpp")]
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
+            if done.returncode == 0:
+                os.replace(built, file)
+                return
+    raise OSError("the compiler failed")
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("STATEWISE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statewise"
+
+
+def _processor() -> str:
+    """Names the processor, so that a cache on a shared disk never gives one machine the code of another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        described = "".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
+    except OSError:
+        described = platform.processor()
+    return f"{platform.system()} {platform.machine()} {described}"
+
+
+def _plain(tensor: Tensor) -> bool:
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.device.type == "cpu"
+        and tensor.dtype in _NAMES
+        and not is_functorch_wrapped_tensor(tensor)
+    )

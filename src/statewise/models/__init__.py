@@ -1,0 +1,1 @@
+"""Models of token sequences: the bilinear levels, the baselines, and a user's own."""

@@ -1,0 +1,134 @@
+"""StateTracker: tokens in, a bilinear recurrence, a linear readout of the machine's outputs."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from statewise.errors import TransitionError
+from statewise.recurrence import RESCALE_EVERY, TokenBatch, read_direction, read_tokens, resume_tokens
+from statewise.transitions import transition as build_transition
+
+Readout = Literal["plain", "normalised"]
+
+
+def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps a recurrence in the dtype of its weights: errors of a product of many matrices grow with its length."""
+
+    @wraps(method)
+    def inside(self: "StateTracker", *args: Any) -> Any:
+        device = self.initial_state.device.type
+        if not torch.is_autocast_enabled(device):
+            return method(self, *args)
+        with torch.autocast(device, enabled=False):
+            return method(self, *args)
+
+    return inside
+
+
+class StateTracker(nn.Module):
+    """Logits U h_t, or U h_t / |h_t|, of h_t = A(x_t) h_{t-1}, where x_t stands for token t.
+
+    Without an additive term the two readouts have the same argmax, but not the same gradient: a plain readout can
+    grow confident by growing h, and stops learning; a normalised one can only grow right.
+
+    Args:
+        symbols: how many tokens there are.
+        classes: how many outputs are told apart.
+        hidden_size: H.
+        transition: a level by name, as for BilinearRNN.
+        additive: an additive term in the update.
+        embedding: 0 for one-hot tokens, or the size of a trained embedding.
+        readout: whether the hidden state is divided by its norm before the readout.
+        generator: where the initial weights are drawn from.
+    """
+
+    # a word of any length can be read
+    longest_word: int | None = None
+    # what computes: "native", "torch", or None for what there is
+    backend: str | None = None
+
+    def __init__(
+        self,
+        symbols: int,
+        classes: int,
+        hidden_size: int,
+        transition: str = "full",
+        additive: str = "none",
+        embedding: int = 0,
+        readout: Readout = "normalised",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if symbols < 1 or classes < 1 or embedding < 0:
+            raise TransitionError(
+                f"a tracker of {symbols} symbols, {classes} classes and embedding {embedding} cannot be built; "
+                "expected at least 1, 1 and 0"
+            )
+        self.readout_kind = readout
+        init = "features" if embedding else "tokens"
+        self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
+        # a readout of directions sees states up to a positive factor only
+        self._every = RESCALE_EVERY if readout == "normalised" else 0
+        self.embeddings = None
+        if embedding:
+            self.embeddings = nn.Parameter(torch.randn(symbols, embedding, generator=generator))
+        self.initial_state = nn.Parameter(torch.ones(hidden_size))
+        if not any(parameter.requires_grad for parameter in self.transition.parameters()):
+            self.initial_state.requires_grad_(False)
+        self.readout = nn.Parameter(torch.randn(classes, hidden_size, generator=generator) * hidden_size**-0.5)
+
+    @_without_autocast
+    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
+        """Gives logits after each token."""
+        return self._read(self._states(tokens, None))
+
+    @_without_autocast
+    def at_end(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch classes"]:
+        """Gives logits after the last token of each word, without more of the way there than the level needs."""
+        return self._read(self._states(tokens, lengths))
+
+    def _states(self, tokens: Tensor, lengths: Tensor | None) -> Float[Tensor, "*batch hidden"]:
+        h0 = self.initial_state.expand(tokens.shape[0], -1)
+        reading = TokenBatch(tokens, lengths, self._every, self.backend)
+        return read_tokens(self.transition, self.embeddings, h0, reading)
+
+    def _read(self, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch classes"]:
+        if self.readout_kind == "normalised":
+            return read_direction(h, self.readout)
+        return h @ self.readout.T
+
+    def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
+        """Gives the state before the first token: a hidden state and the logarithm of its scale."""
+        h = self.initial_state.expand(batch, -1)
+        return h, torch.zeros(batch, dtype=torch.float64, device=h.device)
+
+    def step(
+        self, token: Int[Tensor, " batch"], state: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
+        """Advances by one token."""
+        return self.advance(token.unsqueeze(1), state)
+
+    @_without_autocast
+    def advance(
+        self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
+        """Advances by several tokens; gives the logits after the last, and a state of bounded size.
+
+        A plain readout's logits grow with the state and are given for a state of norm 1, which no argmax sees.
+        """
+        h, log_norm = resume_tokens(self.transition, self.embeddings, tokens, *state, self.backend)
+        return read_direction(h, self.readout), (h, log_norm)
+
+    def tokens_at_once(self) -> int:
+        """Gives how many tokens, words times symbols, a chunk of evaluation may have."""
+        return 1 << 19
+
+    def words_at_once(self, length: int) -> int:
+        """Gives how many words of a length fit into memory together; states do not grow with it."""
+        return 1 << 20

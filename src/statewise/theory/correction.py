@@ -1,0 +1,87 @@
+"""Inference that puts right what drifts: off by default, since it is no longer the network alone.
+
+Re-embedding puts, every T symbols, the prototype of the nearest state in place of the hidden state. That is a
+non-linearity, which linear recurrences lack: if from every prototype all words of up to T symbols stay within reach,
+the answers are right at every length. The sign rule chooses the sign of the hidden state such that it lies on the
+prototypes' side: linear maps are odd, so a state near -v_q would stay on the wrong side for ever.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from statewise.errors import NetworkError
+from statewise.models.tracker import StateTracker
+from statewise.theory.snap import Prototypes
+
+_ROUNDS = 10_000
+
+
+class Corrected:
+    """A tracker behind the verbs of evaluation, with corrections.
+
+    Args:
+        tracker: the network.
+        given: its prototypes.
+        every: re-embed after so many symbols; 0 never does.
+        sign_rule: whether signs are put right before an answer.
+    """
+
+    def __init__(self, tracker: StateTracker, given: Prototypes, every: int = 0, sign_rule: bool = False) -> None:
+        if every < 0:
+            raise NetworkError(f"re-embedding every {every} symbols is not possible; use at least 1, or 0 for never")
+        states = np.arange(given.machine.states)[:, None]
+        if sign_rule and len(states) > 1 and (np.sort(given.machine.delta, axis=0) == states).all():
+            raise NetworkError("symbols permute the states of this machine, so no sign is wrong; leave --sign-rule out")
+        self.tracker, self.every = tracker, every
+        dtype = tracker.readout.dtype
+        self.vectors = torch.from_numpy(given.vectors).to(dtype)
+        self.side = torch.from_numpy(_side(given.vectors)).to(dtype) if sign_rule else None
+
+    def init_state(self, batch: int) -> tuple[Any, int]:
+        """Gives the tracker's state, and how many symbols ago it was last re-embedded."""
+        return self.tracker.init_state(batch), 0
+
+    def advance(self, tokens: Int[Tensor, "batch time"], state: tuple[Any, int]) -> tuple[Tensor, tuple[Any, int]]:
+        """Advances by several tokens, and corrects on the way."""
+        inner, since = state
+        begin = 0
+        logits = torch.empty(0)
+        while begin < tokens.shape[1]:
+            end = tokens.shape[1] if not self.every else min(tokens.shape[1], begin + self.every - since)
+            logits, inner = self.tracker.advance(tokens[:, begin:end], inner)
+            since, begin = since + end - begin, end
+            h, log_norm = inner
+            if self.side is not None:
+                sign = torch.where(h @ self.side < 0, -1.0, 1.0).to(h.dtype).unsqueeze(-1)
+                h, logits = sign * h, sign * logits
+            if self.every and since == self.every:
+                h, since = self.vectors[(h @ self.vectors.T).argmax(dim=-1)], 0
+            inner = (h, log_norm)
+        return logits, (inner, since)
+
+    def step(self, token: Int[Tensor, " batch"], state: tuple[Any, int]) -> tuple[Tensor, tuple[Any, int]]:
+        """Advances by one token."""
+        return self.advance(token.unsqueeze(1), state)
+
+    def words_at_once(self, length: int) -> int:
+        """Gives how many words of a length fit into memory together."""
+        return self.tracker.words_at_once(length)
+
+    def tokens_at_once(self) -> int:
+        """Gives how many tokens, words times symbols, a chunk may have."""
+        return self.tracker.tokens_at_once()
+
+
+def _side(vectors: Float[np.ndarray, "state hidden"]) -> Float[np.ndarray, " hidden"]:
+    """Finds l with l . v_q > 0 for all q, by the perceptron's rule."""
+    side = vectors.mean(axis=0)
+    for _ in range(_ROUNDS):
+        products = vectors @ side
+        if (products > 0).all():
+            return side / np.linalg.norm(side)
+        side = side + vectors[products.argmin()]
+    raise NetworkError("no side holds all prototypes, as for a group, so no sign is wrong; leave --sign-rule out")

@@ -1,0 +1,1 @@
+"""Training: options, loss, optimiser, the training step, the loop, evaluation and checkpoints."""

@@ -1,0 +1,88 @@
+"""Mamba and the Transformer against `transformers`: the same weights copied over, outputs and gradients."""
+
+import os
+import warnings
+
+import pytest
+import torch
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.filterwarnings("ignore", module="transformers.*")
+
+from statewise.bench.baselines import gpt2, mamba  # noqa: E402
+from statewise.models.baselines import MambaTracker, TransformerTracker  # noqa: E402
+
+SYMBOLS, CLASSES, WIDTH = 5, 4, 32
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def words():
+    return torch.randint(0, SYMBOLS, (3, 11), generator=torch.Generator().manual_seed(0))
+
+
+def compare(ours, theirs, pairs):
+    """Compares logits, and the gradient of every copied weight."""
+    tokens = words()
+    mine = ours(tokens)
+    hidden = theirs(input_ids=tokens).last_hidden_state
+    yours = ours.readout(hidden)
+    # theirs computes parts of Mamba in float32 whatever the dtype
+    torch.testing.assert_close(mine, yours, rtol=1e-4, atol=1e-6)
+    weight = torch.randn(mine.shape, dtype=mine.dtype, generator=torch.Generator().manual_seed(1))
+    a = torch.autograd.grad((mine * weight).sum(), [p for p, _, _ in pairs])
+    b = torch.autograd.grad((yours * weight).sum(), [q for _, q, _ in pairs])
+    for mine, yours, (_, _, transposed) in zip(a, b, pairs, strict=True):
+        torch.testing.assert_close(mine, yours.T if transposed else yours, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_transformer_is_gpt2(layers):
+    ours = TransformerTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
+    theirs = gpt2(SYMBOLS, WIDTH, layers).double()
+    pairs = [(ours.embedding.weight, theirs.wte.weight, False), (ours.positions.weight, theirs.wpe.weight, False)]
+    pairs += [(ours.norm.weight, theirs.ln_f.weight, False), (ours.norm.bias, theirs.ln_f.bias, False)]
+    for block, other in zip(ours.blocks, theirs.h, strict=True):
+        for name in ("ln_1", "ln_2"):
+            pairs += [
+                (getattr(getattr(block, name), k), getattr(getattr(other, name), k), False) for k in ("weight", "bias")
+            ]
+        linears = [
+            (block.attention, other.attn.c_attn),
+            (block.projection, other.attn.c_proj),
+            (block.widen, other.mlp.c_fc),
+            (block.narrow, other.mlp.c_proj),
+        ]
+        for linear, conv in linears:
+            pairs += [(linear.weight, conv.weight, True), (linear.bias, conv.bias, False)]
+    with torch.no_grad():
+        for mine, yours, transposed in pairs:
+            torch.nn.init.normal_(mine, std=0.2)
+            yours.copy_(mine.T if transposed else mine)
+    compare(ours, theirs, pairs)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_mamba_is_mamba(layers):
+    ours = MambaTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
+    theirs = mamba(SYMBOLS, WIDTH, layers).double()
+    pairs = [(ours.embedding.weight, theirs.embeddings.weight, False), (ours.norm.weight, theirs.norm_f.weight, False)]
+    for block, other in zip(ours.blocks, theirs.layers, strict=True):
+        pairs.append((block.norm.weight, other.norm.weight, False))
+        named = dict(other.mixer.named_parameters())
+        mixer = dict(block.mixer.named_parameters())
+        assert mixer.keys() == named.keys()
+        pairs += [(mixer[name], named[name], False) for name in mixer]
+    with torch.no_grad():
+        for mine, yours, _ in pairs:
+            if mine.ndim > 1 and mine.shape != (2 * WIDTH, 16):
+                mine.add_(torch.randn_like(mine) * 0.1)
+            yours.copy_(mine)
+    compare(ours, theirs, pairs)
+
+
+def test_signed_eigenvalues_flip():
+    """With one channel that stays, 2 exp(d A) - 1 near -1 alternates in sign."""
+    ours = MambaTracker(SYMBOLS, CLASSES, WIDTH, 1, "signed").double()
+    positive = MambaTracker(SYMBOLS, CLASSES, WIDTH, 1, "positive").double()
+    positive.load_state_dict(ours.state_dict())
+    assert not torch.allclose(ours(words()), positive(words()))

@@ -1,0 +1,52 @@
+"""Runs as files: every option and score has a column, with one type."""
+
+import csv
+
+import pytest
+from pyarrow import parquet
+
+from statewise.errors import FileError
+from statewise.store.export import exporter
+
+FIRST = {
+    "key": "a" * 32,
+    "status": "done",
+    "config": {"task": "parity", "lr": 1, "batch": 16, "test_lengths": [10, 20]},
+}
+SECOND = {"key": "b" * 32, "status": "failed", "config": {"task": "parity", "lr": 0.5, "batch": 32, "fixed": True}}
+RECORDS = [
+    FIRST | {"scores": [{"length": 500, "score": 0.25}, {"length": 20, "score": 1.0}]},
+    SECOND | {"reason": 'a comma, a "quote"\nand a line'},
+]
+
+
+def test_a_table_has_every_option_score_and_reason(tmp_path):
+    exporter(tmp_path / "runs.csv")(lambda: RECORDS)
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["batch"] for row in rows] == ["16", "32"]
+    assert [row["score_20"] for row in rows] == ["1.0", ""]
+    assert [row["test_lengths"] for row in rows] == ["[10, 20]", ""]
+    assert rows[1]["reason"] == RECORDS[1]["reason"]
+    names = list(rows[0])
+    assert names.index("score_20") < names.index("score_500") < names.index("batch")
+
+
+def test_columns_of_a_parquet_file_have_one_type(tmp_path):
+    exporter(tmp_path / "runs.parquet")(lambda: RECORDS)
+    table = parquet.read_table(tmp_path / "runs.parquet")
+    types = {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)}
+    assert (types["lr"], types["batch"], types["fixed"], types["key"]) == ("double", "int64", "bool", "string")
+    assert table.column("lr").to_pylist() == [1.0, 0.5]
+    assert table.column("score_500").to_pylist() == [0.25, None]
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.parquet", "runs.jsonl", "runs.jsonl.gz"])
+def test_no_runs_are_a_file_too(tmp_path, name):
+    exporter(tmp_path / name)(list)
+    assert (tmp_path / name).exists()
+
+
+def test_other_endings_are_refused(tmp_path):
+    with pytest.raises(FileError, match="choose one of these endings"):
+        exporter(tmp_path / "runs.txt")
