@@ -23,8 +23,8 @@ from statewise.machines import Machine, equivalent, machine
 from statewise.randomness import stream
 from statewise.report.words_needed import draw_words_needed, words_needed
 from statewise.runs.run import provenance
-from statewise.tasks.task import Task
-from statewise.theory.extract import extract
+from statewise.tasks import Task
+from statewise.theory.extraction import extract
 from statewise.theory.learning.hankel import solve_hankel
 from statewise.theory.learning.labelled import LabelledWords, count_words
 from statewise.theory.learning.state_merging import merge_states

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from statewise.kernels import library
 from statewise.machines import Machine
-from statewise.transitions import Additive, LinearTransition, transition
+from statewise.models.levels import build_transition as transition
+from statewise.transitions import Additive, LinearTransition
 from tests import needs
 
 MACHINES = [

@@ -57,6 +57,10 @@ class TransitionError(StatewiseError):
     """Sizes or options from which a transition or a layer cannot be built."""
 
 
+class ModelError(StatewiseError):
+    """A model of one's own that cannot be built or used."""
+
+
 class InputError(StatewiseError):
     """A tensor of the wrong shape or kind handed to a layer."""
 

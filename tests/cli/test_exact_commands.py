@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from statewise.machines import machine, write_machine
-from statewise.theory.certify.replay import Word, replay
+from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.network import network_of
 from tests.command import statewise
 

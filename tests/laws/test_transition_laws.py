@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from statewise.errors import TransitionError
-from statewise.transitions import CP, Block, Diagonal, Full, tabulate, transition
+from statewise.transitions import CP, Block, Diagonal, Full, tabulate
+from statewise.models.levels import build_transition as transition
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 
 BATCH = 4

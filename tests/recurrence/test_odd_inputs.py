@@ -11,7 +11,7 @@ from statewise.training.adam import Adam
 from statewise.training.assemble import build_training
 from statewise.training.ensemble import advance_together
 from statewise.training.options import resolve
-from statewise.transitions import transition
+from statewise.models.levels import build_transition as transition
 from tests.catalogues import need_kernels
 
 LEVELS = ["full", "block(2)", "block(8)", "diagonal", "rotation", "cp(3)"]

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from statewise.recurrence import rescale, unroll, unroll_normalised
-from statewise.transitions import Full, transition
+from statewise.models.levels import build_transition as transition
+from statewise.transitions import Full
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 
 BATCH, TIME = 3, 7

@@ -11,7 +11,7 @@ from statewise.errors import StatewiseError
 from statewise.kernels import choose, library
 from statewise.recurrence import unroll
 from statewise.recurrence.sequence import sequence_backend, unroll_sequence
-from statewise.transitions import transition as build_transition
+from statewise.models.levels import build_transition
 
 SPECS = ["full", "cp(5)", "block(2)", "block(3)", "block(4)", "block(6)", "rotation", "diagonal", "positive"]
 FAST = {"block(2)", "block(3)", "block(4)", "rotation", "diagonal", "positive"}

@@ -5,7 +5,7 @@ from statewise.recurrence import unroll
 from statewise.recurrence.readout import read_direction
 from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
 from statewise.recurrence.tokens import read_tokens, resume_tokens
-from statewise.transitions import transition as transition_of
+from statewise.models.levels import build_transition as transition_of
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level, need_kernels
 
 TRANSITIONS = [level(spec, init="tokens") for spec in LEVELS] + [affine(spec, "input") for spec in LEVELS]

@@ -10,7 +10,7 @@ from statewise.cli.saved import load_run
 from statewise.errors import RunError, StatewiseError
 from statewise.machines import machine, write_machine
 from statewise.runs.run import run
-from statewise.tasks.task import Task
+from statewise.tasks import Task
 from statewise.training.assemble import build_plan, build_training
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
 from statewise.training.evaluation import evaluate

@@ -5,7 +5,7 @@ from statewise.errors import TaskError
 from statewise.machines import Machine, machine
 from statewise.machines.dot import from_dot
 from statewise.randomness import stream
-from statewise.tasks.task import Lengths, Task
+from statewise.tasks import Lengths, Task
 
 
 def same(a, b):

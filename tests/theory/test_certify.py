@@ -14,7 +14,7 @@ from statewise.theory.certify.counts import decide_by_counts
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series
 from statewise.theory.certify.refute import search
-from statewise.theory.certify.replay import Word, replay
+from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.certify.verdict import certify
 from statewise.theory.compile import compile_machine
 from statewise.theory.network import Network, network_of

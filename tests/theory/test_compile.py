@@ -9,7 +9,7 @@ from statewise.machines import Machine, analyse, machine, minimise
 from statewise.theory.certify.counts import decide_by_counts
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.orbit import decide_by_orbit
-from statewise.theory.classify import classify
+from statewise.theory.classification import classify
 from statewise.theory.compile import compile_machine
 from statewise.theory.network import network_of
 from tests.catalogues import MACHINES

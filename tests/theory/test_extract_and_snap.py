@@ -10,7 +10,7 @@ from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.verdict import certify
 from statewise.theory.compile import compile_machine
 from statewise.theory.correction import Corrected
-from statewise.theory.extract import extract
+from statewise.theory.extraction import extract
 from statewise.theory.network import Network, network_of
 from statewise.theory.snap import prototypes, snap_exact, snap_project
 from statewise.training.assemble import build_training

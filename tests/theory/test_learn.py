@@ -8,7 +8,7 @@ import pytest
 
 from statewise.errors import ToolMissingError, UnknownNameError, WordsError
 from statewise.machines import Machine, distinguish, equivalent, machine, minimise
-from statewise.theory.learn import learn
+from statewise.theory.learning.learner import learn
 from statewise.theory.learning.hankel import MissingLabelError
 from statewise.theory.learning.labelled import count_words, gather_words
 from statewise.theory.learning.search import Searched, search_other

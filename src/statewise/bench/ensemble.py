@@ -6,7 +6,7 @@ from statewise.bench.timing import Row
 from statewise.errors import WrongAnswerError
 from statewise.machines import machine
 from statewise.models.catalogue import build_model
-from statewise.tasks.task import Task
+from statewise.tasks import Task
 from statewise.training.ensemble import advance_together
 from statewise.training.evaluation import evaluate
 from statewise.training.plan import Optimisation

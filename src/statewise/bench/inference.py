@@ -10,7 +10,7 @@ from statewise.bench.timing import Row, best_times, require_close
 from statewise.machines import machine
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import unroll_normalised
-from statewise.tasks.task import Task
+from statewise.tasks import Task
 from statewise.training.evaluation import evaluate
 
 HIDDEN, SYMBOLS, WORDS, LENGTH = 256, 10, 256, 500

@@ -12,7 +12,7 @@ import statewise.training.training as train_module
 from statewise.bench.timing import Row
 from statewise.machines import machine
 from statewise.models.catalogue import build_model
-from statewise.tasks.task import Lengths, Task
+from statewise.tasks import Lengths, Task
 from statewise.training.plan import Optimisation, Plan
 from statewise.training.training import Training
 

@@ -7,7 +7,7 @@ from statewise.bench.timing import Row, best_times
 from statewise.errors import WrongAnswerError
 from statewise.machines import machine
 from statewise.models.catalogue import build_model
-from statewise.tasks.task import Task
+from statewise.tasks import Task
 from statewise.training.plan import Optimisation
 from statewise.training.training import Training
 

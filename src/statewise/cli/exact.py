@@ -145,7 +145,7 @@ def _aligned(saved: Any, target: Machine | None) -> Machine:
 
 def extract_saved(saved: Any) -> Any:
     """Reads the machine out of a saved network, over the lengths that it was trained on."""
-    from statewise.theory.extract import extract as read_out
+    from statewise.theory.extraction import extract as read_out
 
     names = (saved.machine.alphabet, saved.machine.output_names)
     return read_out(saved.network, saved.shortest, saved.options["longest"], 0, *names)

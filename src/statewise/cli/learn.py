@@ -20,7 +20,7 @@ def learn_command(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find a machine from labelled words, and write it as an exact network."""
-    from statewise.theory.learn import METHODS, learn
+    from statewise.theory.learning.learner import METHODS, learn
     from statewise.theory.learning.reading import read_words
 
     if method not in METHODS:

@@ -10,8 +10,8 @@ from statewise.errors import MachineFileError, TooLargeError, shorten
 from statewise.files import write_whole
 from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
 from statewise.machines import machine as build
-from statewise.theory.classify import classify
-from statewise.theory.robustness import Robustness, robustness
+from statewise.theory.classification import classify
+from statewise.theory.robust_machines import Robustness, robustness
 
 _ROWS, _COLUMNS = 12, 12
 

@@ -12,7 +12,7 @@ from statewise.files import reason_of, write_whole
 from statewise.machines import Machine, read_machine, write_machine
 from statewise.models.tracker import StateTracker
 from statewise.runs.run import MACHINE, provenance
-from statewise.tasks.task import Task
+from statewise.tasks import Task
 from statewise.theory.network import Network, network_of
 from statewise.training.assemble import build_network, build_task
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint

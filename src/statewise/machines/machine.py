@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +98,7 @@ class Machine:
         return {name: index for index, name in enumerate(self.alphabet)}
 
     def encode(self, word: Iterable[str]) -> Int[np.ndarray, " time"]:
-        """Turns symbol names into symbol numbers: for `tomita(1)`, "101" becomes [1, 0, 1]."""
+        """Return symbol names as symbol numbers: for `tomita(1)`, "101" becomes [1, 0, 1]."""
         try:
             return np.array([self._symbol_index[name] for name in word], dtype=np.int64)
         except KeyError as error:
@@ -106,15 +106,15 @@ class Machine:
             raise WordError(f'the word has the symbol "{shorten(error.args[0])}"; this machine reads {known}') from None
 
     def decode(self, word: npt.ArrayLike) -> tuple[str, ...]:
-        """Turns symbol numbers into symbol names."""
+        """Return symbol numbers as symbol names."""
         return tuple(self.alphabet[a] for a in self._checked(word).ravel())
 
     def track(self, words: npt.ArrayLike, start: int | None = None) -> Int[np.ndarray, "*batch time"]:
-        """Gives the state after each symbol, for one word or a batch of words of one length.
+        """Return the state after each symbol, for one word or a batch of words of one length.
 
         Args:
-            words: symbol numbers, the last axis is time.
-            start: the state to begin in; None is the machine's own.
+            words: symbol numbers, with time as the last axis; or one word as symbol names.
+            start: the state before the first symbol; None is the machine's own.
         """
         words = self._checked(words)
         over_time = np.ascontiguousarray(np.moveaxis(words, -1, 0))
@@ -130,17 +130,45 @@ class Machine:
     def _next_row(self) -> Int[np.ndarray, " entry"]:
         return self.delta.ravel() * self.symbols
 
-    def final(self, words: npt.ArrayLike, start: int | None = None) -> Int[np.ndarray, "*batch"]:
-        """Gives the state that each word leads to; the empty word leads to the start."""
+    @overload
+    def final(self, words: Sequence[int] | Sequence[str], start: int | None = None) -> int: ...
+
+    @overload
+    def final(self, words: npt.ArrayLike, start: int | None = None) -> Any: ...
+
+    def final(self, words: npt.ArrayLike, start: int | None = None) -> int | Int[np.ndarray, "*batch"]:
+        """Return the state that each word leads to; the empty word leads to the start.
+
+        Args:
+            words: symbol numbers, with time as the last axis; or one word as symbol names.
+            start: the state before the first symbol; None is the machine's own.
+
+        Returns:
+            an int for one word, an array for a batch.
+        """
         words = self._checked(words)
         state = self._begin(words, start)
         for t in range(words.shape[-1]):
             state = self.delta[state, words[..., t]]
-        return np.asarray(state)
+        return int(state) if words.ndim == 1 else np.asarray(state)
 
-    def answer(self, words: npt.ArrayLike) -> Int[np.ndarray, "*batch"]:
-        """Gives the output class of the state that each word leads to."""
-        return np.asarray(self.outputs[self.final(words)])
+    @overload
+    def answer(self, words: Sequence[int] | Sequence[str]) -> int: ...
+
+    @overload
+    def answer(self, words: npt.ArrayLike) -> Any: ...
+
+    def answer(self, words: npt.ArrayLike) -> int | Int[np.ndarray, "*batch"]:
+        """Return the output class of the state that each word leads to: `machine("parity").answer([1, 1, 0, 1])` is 1.
+
+        Args:
+            words: symbol numbers, with time as the last axis; or one word as symbol names, such as ["set 1", "hold"].
+
+        Returns:
+            an int for one word, an array for a batch.
+        """
+        states = self.final(words)
+        return int(self.outputs[states]) if isinstance(states, int) else self.outputs[states]
 
     def _begin(self, words: np.ndarray, start: int | None) -> np.ndarray:
         if start is not None and not 0 <= start < self.states:
@@ -148,13 +176,15 @@ class Machine:
         return np.full(words.shape[:-1], self.start if start is None else start, dtype=np.int64)
 
     def _checked(self, words: npt.ArrayLike) -> np.ndarray:
+        if isinstance(words, str | list | tuple) and all(isinstance(name, str) for name in words):
+            return self.encode(map(str, words))
         array = np.asarray(words)
         if array.size == 0:
             array = array.astype(np.int64)
         if array.ndim == 0 or array.dtype.kind not in "iu":
             raise WordError(
-                f"words are {array.dtype} with {array.ndim} axes; expected whole numbers with time as the last axis; "
-                "use encode for names"
+                f"words are {array.dtype} with {array.ndim} axes; expected symbol numbers with time as the last axis; "
+                "give a list of names for one word, and encode each word of a batch"
             )
         if array.size and (array.min() < 0 or array.max() >= self.symbols):
             wrong = array[(array < 0) | (array >= self.symbols)].flat[0]
@@ -191,19 +221,19 @@ class Machine:
         return f"<Machine {title}{self.states} states, {self.symbols} symbols, {self.classes} outputs>"
 
     def replace(self, **changes: Any) -> "Machine":
-        """Gives a copy with some fields changed, validated like any other machine."""
+        """Return a copy with some fields changed, validated like any other machine."""
         fields = {key: getattr(self, key) for key in self.__dataclass_fields__}
         return Machine(**(fields | changes))
 
 
 def check_at_least(least: int, family: str, argument: str, value: int) -> None:
-    """Refuses an argument of a family that is too small."""
+    """Raise an error for an argument of a family that is too small."""
     if value < least:
         raise ExpressionError(f"{family} needs {argument} of at least {least}, got {value}; correct it")
 
 
 def check_entries(family: str, states: int, symbols: int, advice: str = "use a smaller size") -> None:
-    """Refuses a table past the bound before it is built."""
+    """Raise an error for a table past the bound, before it is built."""
     if states * symbols > MAX_ENTRIES:
         raise TooLargeError(
             f"{family} would have {_count(states)} states and {_count(symbols)} symbols; "
@@ -216,7 +246,7 @@ def _count(number: int) -> str:
 
 
 def identical(a: Machine, b: Machine) -> bool:
-    """Whether two machines are the same field by field, names of states included (not only in behaviour)."""
+    """Return whether two machines are equal field by field, names of states included (not only in behaviour)."""
     return (
         np.array_equal(a.delta, b.delta)
         and a.start == b.start

@@ -1,77 +1,128 @@
-"""Models by name: every level of the hierarchy, and the baselines."""
+"""Models by name or class: `full`, `block(2)`, `lstm`, `mamba(2)`, `my_model.py:MyNet(layers=2)`, or MyNet itself."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from statewise.errors import ExpressionError, TransitionError, shorten, unknown_name
-from statewise.expressions import Product, call, parse
-from statewise.models.baselines import MambaTracker, RecurrentTracker, TransformerTracker
+from statewise.errors import ExpressionError, TransitionError, shorten
+from statewise.expressions import Call, Product, call, parse
+from statewise.models.interface import SequenceModel, as_model
+from statewise.models.own import OwnModel, is_own, own_model
+from statewise.models.table import BASELINES, LEVELS, need_kind
 from statewise.models.tracker import Readout, StateTracker
 from statewise.randomness import derive
-from statewise.transitions import LEVELS
+from statewise.transitions import Transition
 
-BASELINES: dict[str, tuple[Callable[..., nn.Module], dict[str, Any]]] = {
-    "rnn": (RecurrentTracker, {"cell": "rnn"}),
-    "lstm": (RecurrentTracker, {"cell": "lstm"}),
-    "gru": (RecurrentTracker, {"cell": "gru"}),
-    "mamba": (MambaTracker, {}),
-    "transformer": (TransformerTracker, {}),
-}
+ModelLike = str | type[nn.Module]
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model is made of, up to the task: its kind and sizes.
+
+    Args:
+        model: its name, or `module:Class(options)` for a class of one's own.
+        hidden: the width.
+        embedding: for a level, the size of a trained embedding; 0 for one-hot tokens. Baselines have one of their
+            hidden size.
+        additive: for a level, an additive term.
+        readout: for a level, whether the hidden state is normalised before the readout.
+    """
+
+    model: str
+    hidden: int
+    embedding: int = 0
+    additive: str = "none"
+    readout: Readout = "normalised"
+
+    def build(self, symbols: int, classes: int, seed: int, own: type[nn.Module] | None = None) -> SequenceModel:
+        """Build the untrained model for a task.
+
+        Args:
+            symbols: how many tokens there are.
+            classes: how many outputs are told apart.
+            seed: of the initial weights.
+            own: the class, where the model is a user's own.
+        """
+        model = self.model if own is None else OwnModel(own, own_model(self.model).options)
+        return build_model(model, symbols, classes, self.hidden, seed, self.additive, self.embedding, self.readout)
 
 
 def build_model(
-    spec: str,
+    model: "ModelLike | OwnModel",
     symbols: int,
     classes: int,
-    hidden_size: int,
-    seed: int,
+    hidden: int,
+    seed: int = 0,
     additive: str = "none",
     embedding: int = 0,
     readout: Readout = "normalised",
-) -> nn.Module:
-    """Builds a model whose initial weights depend on the seed alone.
+) -> SequenceModel:
+    """Build a model whose initial weights depend on the seed alone.
 
     Args:
-        spec: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`, `rnn`, `lstm`, `gru`,
-            `mamba(layers)` or `transformer(layers)`.
+        model: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`, `rnn`, `lstm`, `gru`,
+            `mamba(layers)` or `transformer(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
+            `forward(tokens) -> logits`; a class derived from `Transition`; or such a class as `file.py:Class`.
         symbols: how many tokens there are.
         classes: how many outputs are told apart.
-        hidden_size: the width.
+        hidden: the width.
         seed: of the initial weights.
         additive: for a level, an additive term.
         embedding: for a level, the size of a trained embedding; 0 for one-hot tokens. Baselines have one of their
             hidden size.
         readout: for a level, whether the hidden state is normalised before the readout.
     """
-    parsed = parse(spec)
+    if hidden < 1:
+        raise TransitionError(f"hidden is {hidden}; expected a width of at least 1; use one such as 64")
+    if isinstance(model, type):
+        model = OwnModel(model)
+    elif isinstance(model, str) and is_own(model):
+        model = own_model(model, load=True)
+    if isinstance(model, OwnModel):
+        return _build_own(model, symbols, classes, hidden, seed, embedding, readout)
+    parsed = parse(model)
     if isinstance(parsed, Product):
-        raise ExpressionError(f'"{shorten(spec)}" is a product; expected one model such as block(2)')
-    if hidden_size < 1:
-        raise TransitionError(f"hidden is {hidden_size}; expected a width of at least 1; use one such as 64")
-    if parsed.name in LEVELS:
+        raise ExpressionError(f'"{shorten(model)}" is a product; expected one model such as block(2)')
+    if need_kind(parsed.name).name in LEVELS:
         generator = torch.Generator().manual_seed(derive(seed, "weights"))
-        return StateTracker(symbols, classes, hidden_size, spec, additive, embedding, readout, generator)
-    if parsed.name not in BASELINES:
-        raise unknown_name("model", parsed.name, [*LEVELS, *BASELINES])
+        return StateTracker(symbols, classes, hidden, model, additive, embedding, readout, generator)
     if additive != "none":
         raise ExpressionError(f"{parsed.name} takes no additive term; use it with a level such as full")
-    if embedding not in (0, hidden_size):
+    if embedding not in (0, hidden):
         raise ExpressionError(
-            f"{parsed.name} embeds tokens in its hidden size, {hidden_size}, got embedding {embedding}; leave it out"
+            f"{parsed.name} embeds tokens in its hidden size, {hidden}, got embedding {embedding}; leave it out"
         )
+    return _seeded(seed, lambda: _build_baseline(parsed, symbols, classes, hidden))
+
+
+def _build_baseline(parsed: Call, symbols: int, classes: int, hidden: int) -> SequenceModel:
     layers = parsed.args[0] if parsed.args else parsed.kwargs.get("layers", 1)
     if not isinstance(layers, int) or layers < 1:
         raise ExpressionError(f"{parsed.name} needs at least 1 layer, got {shorten(layers)}; correct it")
-    function, given = BASELINES[parsed.name]
-    kwargs = dict(parsed.kwargs) | ({"layers": parsed.args[0]} if parsed.args else {})
     if len(parsed.args) > 1:
         raise ExpressionError(f"{parsed.name} takes one plain argument, its layers; name the others")
-    # torch's own modules draw from the global generator; it is put back as it was
+    kind = BASELINES[parsed.name]
+    kwargs = dict(parsed.kwargs) | ({"layers": parsed.args[0]} if parsed.args else {})
+    sizes = {"symbols": symbols, "classes": classes, "hidden_size": hidden}
+    return call(kind.made, replace(parsed, args=(), kwargs=kwargs), sizes | dict(kind.given))
+
+
+def _build_own(
+    own: OwnModel, symbols: int, classes: int, hidden: int, seed: int, embedding: int, readout: Readout
+) -> SequenceModel:
+    if not own.is_level:
+        return _seeded(seed, lambda: as_model(own.build(symbols=symbols, classes=classes, hidden=hidden)))
+    level = _seeded(seed, lambda: own.build(input_size=embedding or symbols, hidden_size=hidden))
+    assert isinstance(level, Transition)
+    generator = torch.Generator().manual_seed(derive(seed, "weights"))
+    return StateTracker(symbols, classes, hidden, level, "none", embedding, readout, generator)
+
+
+def _seeded(seed: int, build: Callable[[], "nn.Module"]) -> "SequenceModel":
+    """Build with torch's global generator seeded, which torch's own modules draw from; it is put back as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
-        sizes = {"symbols": symbols, "classes": classes, "hidden_size": hidden_size}
-        return call(function, replace(parsed, args=(), kwargs=kwargs), sizes | given)
+        return build()  # pyright: ignore[reportReturnType]

@@ -10,9 +10,10 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
 from statewise.kernels import choose
+from statewise.models.levels import build_transition
+from statewise.models.tracker import check_transition
 from statewise.recurrence import sequence_backend, unroll_normalised, unroll_sequence
 from statewise.transitions import Transition
-from statewise.transitions import transition as build_transition
 
 Inputs = Float[Tensor, "batch time input"]
 Outputs = Float[Tensor, "batch time hidden"]
@@ -32,7 +33,7 @@ class BilinearRNN(nn.Module):
         input_size: D.
         hidden_size: H.
         transition: a level by name: "full", "cp(rank)", "block(size)", "rotation", "diagonal" or "positive"; with
-            options as in "block(2, init=tokens, frozen=true)".
+            options as in "block(2, init=tokens, frozen=true)"; or a `Transition` of these sizes, of one's own or not.
         additive: "none", or an additive term "constant" or "input" in the update.
         batch_first: whether batch comes before time.
         device: where the parameters are.
@@ -48,7 +49,7 @@ class BilinearRNN(nn.Module):
         self,
         input_size: int,
         hidden_size: int,
-        transition: str = "full",
+        transition: str | Transition = "full",
         additive: str = "none",
         batch_first: bool = True,
         device: torch.device | str | None = None,
@@ -61,8 +62,8 @@ class BilinearRNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(transition, str) or not isinstance(additive, str):
-            wrong = additive if isinstance(transition, str) else transition
+        if not isinstance(transition, str | Transition) or not isinstance(additive, str):
+            wrong = additive if isinstance(transition, str | Transition) else transition
             raise TransitionError(
                 f'transition and additive are names such as "block(2)" and "none", got {wrong!r}; '
                 "give num_layers and other options by keyword"
@@ -74,13 +75,22 @@ class BilinearRNN(nn.Module):
         if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise TransitionError(f"dtype is {dtype}; expected a floating type such as torch.float32; correct it")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.transition, self.additive = transition, additive
+        self.transition = transition if isinstance(transition, str) else type(transition).__name__
+        self.additive = additive
         self.batch_first, self.residual, self.dropout = batch_first, residual, dropout
         self._forced: str | None = None
-        self.layers = nn.ModuleList(
-            build_transition(transition, hidden_size if layer else input_size, hidden_size, additive, generator)
-            for layer in range(num_layers)
-        )
+        if isinstance(transition, str):
+            self.layers = nn.ModuleList(
+                build_transition(transition, hidden_size if layer else input_size, hidden_size, additive, generator)
+                for layer in range(num_layers)
+            )
+        elif num_layers > 1:
+            raise TransitionError(
+                f"num_layers is {num_layers}, and a transition that is a value makes one layer; "
+                "stack such layers, or give a name"
+            )
+        else:
+            self.layers = nn.ModuleList([check_transition(transition, input_size, hidden_size, additive)])
         self.norms = nn.ModuleList(nn.RMSNorm(hidden_size) if norm else nn.Identity() for _ in range(num_layers - 1))
         # entries of size 1, none of them 0: every channel, block and eigenvector of a diagonal level takes part
         trained = any(parameter.requires_grad for parameter in self.layers.parameters())

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
+from statewise.models.interface import SequenceModel
+from statewise.models.levels import build_transition
 from statewise.recurrence import RESCALE_EVERY, TokenBatch, read_direction, read_tokens, resume_tokens
-from statewise.transitions import transition as build_transition
+from statewise.transitions import Transition
 
 Readout = Literal["plain", "normalised"]
 
@@ -29,25 +31,24 @@ def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
     return inside
 
 
-class StateTracker(nn.Module):
+@final
+class StateTracker(SequenceModel):
     """Logits U h_t, or U h_t / |h_t|, of h_t = A(x_t) h_{t-1}, where x_t stands for token t.
 
     Without an additive term the two readouts have the same argmax, but not the same gradient: a plain readout can
-    grow confident by growing h, and stops learning; a normalised one can only grow right.
+    lower its loss by growing h, and its gradient vanishes; a normalised one cannot.
 
     Args:
         symbols: how many tokens there are.
         classes: how many outputs are told apart.
         hidden_size: H.
-        transition: a level by name, as for BilinearRNN.
-        additive: an additive term in the update.
+        transition: a level by name, as for BilinearRNN, or a `Transition` of these sizes, of one's own or not.
+        additive: an additive term in the update of a named level.
         embedding: 0 for one-hot tokens, or the size of a trained embedding.
         readout: whether the hidden state is divided by its norm before the readout.
         generator: where the initial weights are drawn from.
     """
 
-    # a word of any length can be read
-    longest_word: int | None = None
     # what computes: "native", "torch", or None for what there is
     backend: str | None = None
 
@@ -56,7 +57,7 @@ class StateTracker(nn.Module):
         symbols: int,
         classes: int,
         hidden_size: int,
-        transition: str = "full",
+        transition: str | Transition = "full",
         additive: str = "none",
         embedding: int = 0,
         readout: Readout = "normalised",
@@ -70,7 +71,10 @@ class StateTracker(nn.Module):
             )
         self.readout_kind = readout
         init = "features" if embedding else "tokens"
-        self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
+        if isinstance(transition, str):
+            self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)
+        else:
+            self.transition = check_transition(transition, embedding or symbols, hidden_size, additive)
         # a readout of directions sees states up to a positive factor only
         self._every = RESCALE_EVERY if readout == "normalised" else 0
         self.embeddings = None
@@ -83,14 +87,14 @@ class StateTracker(nn.Module):
 
     @_without_autocast
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
-        """Gives logits after each token."""
+        """Compute the logits after each token."""
         return self._read(self._states(tokens, None))
 
     @_without_autocast
     def at_end(
         self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
-        """Gives logits after the last token of each word, without more of the way there than the level needs."""
+        """Compute the logits after the last token of each row, with as few states on the way as the level needs."""
         return self._read(self._states(tokens, lengths))
 
     def _states(self, tokens: Tensor, lengths: Tensor | None) -> Float[Tensor, "*batch hidden"]:
@@ -104,21 +108,15 @@ class StateTracker(nn.Module):
         return h @ self.readout.T
 
     def init_state(self, batch: int) -> tuple[Tensor, Tensor]:
-        """Gives the state before the first token: a hidden state and the logarithm of its scale."""
+        """Return the state before the first token: a hidden state and the logarithm of its scale."""
         h = self.initial_state.expand(batch, -1)
         return h, torch.zeros(batch, dtype=torch.float64, device=h.device)
-
-    def step(
-        self, token: Int[Tensor, " batch"], state: tuple[Tensor, Tensor]
-    ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
-        """Advances by one token."""
-        return self.advance(token.unsqueeze(1), state)
 
     @_without_autocast
     def advance(
         self, tokens: Int[Tensor, "batch time"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch classes"], tuple[Tensor, Tensor]]:
-        """Advances by several tokens; gives the logits after the last, and a state of bounded size.
+        """Advance by several tokens; return the logits after the last, and a state of bounded size.
 
         A plain readout's logits grow with the state and are given for a state of norm 1, which no argmax sees.
         """
@@ -126,9 +124,25 @@ class StateTracker(nn.Module):
         return read_direction(h, self.readout), (h, log_norm)
 
     def tokens_at_once(self) -> int:
-        """Gives how many tokens, words times symbols, a chunk of evaluation may have."""
+        """Return how many tokens one call of `advance` should get."""
         return 1 << 19
 
-    def words_at_once(self, length: int) -> int:
-        """Gives how many words of a length fit into memory together; states do not grow with it."""
+    def sequences_at_once(self, length: int) -> int:
+        """Return a large number: a state does not grow with length."""
         return 1 << 20
+
+
+def check_transition(transition: Transition, input_size: int, hidden_size: int, additive: str) -> Transition:
+    """Refuse a transition whose sizes are not those of the network around it."""
+    if additive != "none":
+        raise TransitionError(
+            f'additive is "{additive}" beside a transition that is a value; '
+            f'wrap it as Additive(transition, "{additive}")'
+        )
+    sizes = (transition.input_size, transition.hidden_size)
+    if sizes != (input_size, hidden_size):
+        raise TransitionError(
+            f"the transition has input and hidden sizes {sizes}, expected {(input_size, hidden_size)}; "
+            "build it for these"
+        )
+    return transition

@@ -21,11 +21,11 @@ import numpy as np
 from statewise.expressions import Call, parse
 from statewise.machines import Machine, analyse, minimise
 from statewise.machines import machine as build
-from statewise.tasks.task import ERROR
+from statewise.tasks import ERROR
 from statewise.theory.characters import characters
-from statewise.theory.classify import Level, classify
+from statewise.theory.classification import Level, classify
 from statewise.theory.congruences import least_congruence
-from statewise.transitions import LEVELS
+from statewise.models.table import LEVELS
 from statewise.wording import counted
 
 # levels are told apart without the whole monoid

@@ -13,6 +13,7 @@ from statewise.errors import CompileError, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Machine
 from statewise.machines import machine as build
+from statewise.models.levels import build_transition
 from statewise.papers.harmonics import harmonic
 from statewise.papers.paper import Paper
 from statewise.randomness import derive
@@ -21,7 +22,7 @@ from statewise.theory.certify.verdict import certify
 from statewise.theory.compile import compile_machine
 from statewise.theory.frozen_parity import EXAMPLES, fit_readouts, frequency, learned
 from statewise.theory.network import network_of
-from statewise.transitions import Additive, Diagonal, Transition, transition
+from statewise.transitions import Additive, Diagonal, Transition
 
 _ANY = [
     "modular_addition(5)",
@@ -64,7 +65,7 @@ def parameters(paper: Paper, size: int) -> list[dict[str, Any]]:
         formula, expected = _formula(parsed.name, argument, size)
         # shapes are enough: nothing is allocated
         with torch.device("meta"):
-            ours = sum(p.numel() for p in transition(spec, size, size).parameters())
+            ours = sum(p.numel() for p in build_transition(spec, size, size).parameters())
         rows.append(
             {
                 "model": spec,

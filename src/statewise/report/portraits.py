@@ -132,7 +132,7 @@ def _portrait(run: Run, weights: dict[str, Any]) -> Portrait | None:
     import torch
 
     from statewise.machines import machine as build
-    from statewise.theory.extract import extract
+    from statewise.theory.extraction import extract
     from statewise.theory.network import network_of
     from statewise.training.assemble import build_network
 

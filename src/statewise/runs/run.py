@@ -1,258 +1,148 @@
-"""The story of one run: train, look, save, stop, test, record. It reads from top to bottom."""
+"""A run: a trained network, or one that was written, with its machine and how it came to be."""
 
-import json
 import math
-import platform
-import subprocess
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from functools import cache
+import os
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from statewise.errors import RunError, shorten
-from statewise.files import write_whole
-from statewise.machines import Machine, identical, read_machine, write_machine
-from statewise.tasks.task import Task
-from statewise.training.checkpoints import read_checkpoint, write_checkpoint
-from statewise.training.evaluation import Score, evaluate, evaluate_held_out, pooled
-from statewise.training.plan import Plan
-from statewise.training.training import Training
+from statewise.machines import Machine, read_machine
+from statewise.runs.directory import CONFIG, MACHINE, NETWORK, NetworkManifest, read_manifest, read_options, read_record
+from statewise.runs.record import Record
+from statewise.tasks import Lengths, Supervision, Task
+from statewise.training.options import RunOptions
+from statewise.wording import Lines, Result
 
-MACHINE = "machine.json"
+if TYPE_CHECKING:
+    from torch import nn
 
-
-@dataclass(frozen=True)
-class Look:
-    """What one look during training saw."""
-
-    step: int
-    loss: float
-    scores: tuple[float, ...]
-    seconds: float
-    # the loss on validation words, where there are any
-    validation: float | None = None
+    from statewise.models import SequenceModel
 
 
-Show = Callable[[Look, int], None]
+@dataclass(frozen=True, eq=False)
+class Run(Result):
+    """A network with its machine, as `train`, `compile`, `snap` and `learn` return it and `load` reads it.
 
+    Args:
+        machine: what it is to track, as it was kept.
+        path: its directory; None if it is in memory only.
+        options: of a trained run, its resolved options.
+        record: of a trained run that has ended, its record.
+        manifest: of a network that was not trained, how it came to be.
+        summary: what the command that made it reported.
+        held: its model, where it is in memory already.
+        own: the class of its model, where that is a user's own.
+    """
 
-@dataclass
-class Story:
-    """One run under way: what is trained and how, where it is kept, and what has been seen so far."""
+    machine: Machine
+    path: Path | None = None
+    options: RunOptions | None = None
+    record: Record | None = None
+    manifest: NetworkManifest | None = None
+    summary: Result | None = None
+    held: "SequenceModel | None" = None
+    own: "type[nn.Module] | None" = None
 
-    training: Training
-    plan: Plan
-    config: dict[str, Any]
-    directory: Path
-    looks: list[Look] = field(default_factory=list)
-    began: float = 0.0
+    @cached_property
+    def model(self) -> "SequenceModel":
+        """The network, ready to be evaluated."""
+        if self.held is not None:
+            return self.held.eval()
+        assert self.path is not None
+        from statewise.runs.weights import load_model
+
+        return load_model(self).eval()
 
     @property
-    def over(self) -> bool:
-        """Whether no further step is to be taken."""
-        left = self.training.step < self.training.optimisation.steps
-        return not left or self.training.diverged or _enough(self.looks, self.plan)
+    def trained(self) -> bool:
+        """Whether it was trained; otherwise it was written, and sequences of every length count."""
+        return self.options is not None
 
     @property
-    def until_look(self) -> int:
-        """How many steps there are before the next look."""
-        step, every = self.training.step, self.plan.every
-        return min(every - step % every, self.training.optimisation.steps - step)
+    def name(self) -> str:
+        """The name of its model."""
+        if self.options is not None:
+            return self.options.model
+        return "" if self.manifest is None else self.manifest.model
+
+    @property
+    def supervision(self) -> Supervision:
+        """After which tokens answers were asked for in training."""
+        return "final" if self.options is None else self.options.supervision
+
+    @property
+    def lengths(self) -> Lengths:
+        """The training lengths; those of the paper for a network that was written."""
+        return Lengths() if self.options is None else self.options.lengths
+
+    @property
+    def shortest(self) -> int:
+        """The length of the shortest sequences that the network is meant for."""
+        return self.lengths.shortest if self.trained else 0
+
+    @property
+    def seed(self) -> int:
+        """The seed of its weights and sequences."""
+        return 0 if self.options is None else self.options.seed
+
+    @cached_property
+    def task(self) -> Task:
+        """Its task; a machine that always answers alike makes none."""
+        return Task(self.machine) if self.options is None else self.options.build_task(self.machine)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the command that made it reports."""
+        if self.summary is not None:
+            return self.summary.to_dict()
+        where = None if self.path is None else str(self.path)
+        if self.record is None:
+            return {"run": where, **({} if self.manifest is None else self.manifest.facts)}
+        scores = {score.length: score.score for score in self.record.scores}
+        return {
+            "run": where,
+            "status": self.record.status,
+            "score_id": self.record.score_id,
+            "score_ood": scores.get(max(scores, default=0)),
+            "steps": self.record.steps,
+            "seconds": self.record.seconds,
+        }
+
+    def lines(self) -> Lines:
+        """Return the run for a reader."""
+        if self.summary is not None:
+            return self.summary.lines()
+        where = "in memory" if self.path is None else str(self.path)
+        if self.record is None:
+            origin = "not finished" if self.manifest is None else self.manifest.origin
+            return [("run", f"{where}: {self.name} on {shorten(self.machine.name)}, {origin}")]
+        loss, inside = (math.nan if value is None else value for value in (self.record.loss, self.record.score_id))
+        return [
+            ("run", f"{where}: {self.name} on {self.record.config.task}, {self.record.status}"),
+            ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
+            ("training lengths", f"score {inside:.3f}"),
+            *((f"length {score.length:,}", f"score {score.score:.3f}") for score in self.record.scores),
+        ]
 
 
-def run(training: Training, plan: Plan, config: dict[str, Any], directory: Path, show: Show) -> dict[str, Any]:
-    """Trains to the end of the plan, from wherever the directory's checkpoint is, and gives the run's record.
+RunLike = Run | str | os.PathLike[str]
 
-    A finished directory gives its record back. Each look is saved, so that Ctrl-C or a kill costs at most the steps
-    since the last one; going on from there is the same as never having stopped.
+
+def load(run: RunLike, model: "type[nn.Module] | None" = None) -> Run:
+    """Open a run directory, of this format or of the first.
+
+    Args:
+        run: the directory; a run is returned as it is.
+        model: the class of its model, where that is a user's own: a directory never makes statewise import code.
     """
-    story = Story(training, plan, config, directory)
-    finished = begin(story)
-    if finished is not None:
-        return finished
-    while not story.over:
-        training.advance(story.until_look)
-        look(story, show)
-    return finish(story)
-
-
-def begin(story: Story) -> dict[str, Any] | None:
-    """Opens the directory and takes up what it holds; gives the record of a run that has finished."""
-    training = story.training
-    check_lengths(longest_word(training.model), training.task, story.plan)
-    finished = open_directory(story.directory, story.config, training.task.machine)
-    if finished is None:
-        story.looks = _take_up(training, story.directory)
-        story.began = time.perf_counter() - (story.looks[-1].seconds if story.looks else 0.0)
-    return finished
-
-
-def longest_word(model: nn.Module) -> int | None:
-    """Gives how many tokens a model reads at most; None for any number."""
-    return getattr(model, "longest_word", None)
-
-
-def check_lengths(longest: int | None, task: Task, plan: Plan) -> None:
-    """Refuses words that are longer than a model reads, before a step is taken."""
-    wanted = task.written_length(max(*plan.probe, *plan.lengths, task.lengths.longest, task.lengths.late))
-    if longest is not None and wanted > longest:
-        raise RunError(
-            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
-            "or use positions=none"
-        )
-
-
-def look(story: Story, show: Show) -> None:
-    """Tries the model as it is, and saves it; one that has diverged is left as it was at the last look."""
-    training, plan = story.training, story.plan
-    training.check_finite()
-    if training.diverged:
-        return
-    seen = evaluate(_model(training), training.task, plan.probe, plan.probe_words, training.seed)
-    held_out = evaluate_held_out(_model(training), training.task, training.seed)
-    validation = None if held_out is None else held_out.loss
-    seconds = time.perf_counter() - story.began
-    story.looks.append(Look(training.step, training.loss, tuple(s.score for s in seen), seconds, validation))
-    _save(training, story.looks, story.directory)
-    show(story.looks[-1], training.optimisation.steps)
-
-
-def finish(story: Story) -> dict[str, Any]:
-    """Tests the model, and writes and gives the run's record."""
-    training, plan = story.training, story.plan
-    status = "diverged" if training.diverged else "stopped" if _enough(story.looks, plan) else "done"
-    if status == "done" and training.use_average():
-        _save(training, story.looks, story.directory)
-    scores: list[Score] = []
-    if status != "diverged":
-        scores = evaluate(_model(training), training.task, plan.lengths, plan.words, training.seed)
-    written = json.dumps(_record(story, scores, status), indent=1)
-    write_whole(story.directory / "record.json", written + "\n")
-    return json.loads(written)
-
-
-def open_directory(directory: Path, config: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
-    """Begins or takes up a run directory; gives the record of one that has finished.
-
-    The machine is kept beside the config, so that a run stays what it was when a file that it came from changes.
-    """
-    file = directory / "config.json"
-    if file.exists():
-        try:
-            held = json.loads(file.read_text())
-        except (OSError, ValueError):
-            raise RunError(f'"{shorten(file)}" cannot be read; use another directory') from None
-        if held != config:
-            other = next(key for key in {**held, **config} if held.get(key) != config.get(key))
-            differs = f"{other}={shorten(held.get(other))}, not {shorten(config.get(other))}"
-            raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
-        if not identical(read_machine(str(directory / MACHINE)), machine):
-            raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
-        record = directory / "record.json"
-        try:
-            return json.loads(record.read_text()) if record.exists() else None
-        except (OSError, ValueError):
-            raise RunError(f'"{shorten(record)}" is damaged; delete it, and the run tests its model again') from None
-    if directory.exists() and not directory.is_dir():
-        raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
-    if directory.exists() and any(directory.iterdir()):
-        raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
-    write_machine(machine, directory / MACHINE)
-    write_whole(file, json.dumps(config, indent=1) + "\n")
-    return None
-
-
-def _take_up(training: Training, directory: Path) -> list[Look]:
-    saved = read_checkpoint(directory)
-    if saved is None:
-        return []
-    tensors, values = saved
-    training.restore(tensors, values)
-    return [Look(**(seen | {"scores": tuple(seen["scores"])})) for seen in values["looks"]]
-
-
-def _save(training: Training, looks: list[Look], directory: Path) -> None:
-    tensors, values = training.state()
-    values = {**values, "looks": [asdict(seen) for seen in looks]}
-    write_checkpoint(directory, f"step-{training.step}", tensors, values)
-
-
-def _enough(looks: list[Look], plan: Plan) -> bool:
-    recent = looks[-plan.patience :]
-    if len(recent) < plan.patience:
-        return False
-    tracked = plan.stop_score > 0 and all(look.scores[-1] >= plan.stop_score for look in recent)
-    losses = [look.loss if look.validation is None else look.validation for look in recent]
-    settled = plan.settle > 0 and max(losses) <= plan.settle
-    return tracked or settled
-
-
-def _in_distribution(training: Training, words: int) -> Score:
-    """Tries words of every training length, about as many in all as at any other length."""
-    lengths = range(training.task.lengths.shortest, training.task.lengths.longest + 1)
-    each = math.ceil(words / len(lengths))
-    return pooled(evaluate(_model(training), training.task, lengths, each, training.seed))
-
-
-def _written(score: Score) -> dict[str, Any]:
-    return asdict(score) | {"accuracy": score.accuracy, "score": score.score, "score_majority": score.score_majority}
-
-
-def _model(training: Training) -> Any:
-    training.model.eval()
-    return training.model
-
-
-def _record(story: Story, scores: list[Score], status: str) -> dict[str, Any]:
-    training, seconds = story.training, time.perf_counter() - story.began
-    finished = status != "diverged"
-    inside = _in_distribution(training, story.plan.words) if finished else None
-    held_out = evaluate_held_out(_model(training), training.task, training.seed) if finished else None
-    return {
-        "status": status,
-        "config": story.config,
-        "steps": training.step,
-        "seconds": round(seconds, 2),
-        "tokens_per_second": round(training.tokens / seconds),
-        "loss": training.loss if math.isfinite(training.loss) else None,
-        "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
-        "scores": [_written(score) for score in scores],
-        "in_distribution": None if inside is None else _written(inside),
-        "validation": None if held_out is None else asdict(held_out),
-        "history": [asdict(seen) for seen in story.looks],
-        "probe": list(story.plan.probe),
-    } | provenance()
-
-
-def provenance() -> dict[str, Any]:
-    """Gives what a number depends on besides its config: versions, and the commit of the source."""
-    return {
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "statewise": _version()},
-        "commit": _commit(),
-    }
-
-
-def _version() -> str:
-    from statewise import __version__
-
-    return __version__
-
-
-@cache
-def _commit() -> str | None:
-    """The commit of the source tree, where this file is part of one."""
-    ask = ["git", "log", "-1", "--format=%H", "--", Path(__file__).name]
-    try:
-        done = subprocess.run(ask, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=5, check=True)
-        if not done.stdout.strip():
-            return None
-        ask = ["git", "rev-parse", "HEAD"]
-        done = subprocess.run(ask, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+    if isinstance(run, Run):
+        return run
+    directory = Path(run)
+    if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
+        raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
+    machine = read_machine(str(directory / MACHINE))
+    manifest = read_manifest(directory)
+    if manifest is not None:
+        return Run(machine, directory, manifest=manifest)
+    return Run(machine, directory, read_options(directory), read_record(directory), own=model)

@@ -1,5 +1,7 @@
 """Tasks: a machine, sequence lengths and supervision, made into batches."""
 
-from statewise.tasks.task import ERROR, MAX_LENGTH, Batch, Lengths, Supervision, Task
+from statewise.tasks.batches import Batch, Supervision
+from statewise.tasks.lengths import MAX_LENGTH, Lengths
+from statewise.tasks.task import ERROR, Task
 
 __all__ = ["ERROR", "MAX_LENGTH", "Batch", "Lengths", "Supervision", "Task"]

@@ -1,1 +1,76 @@
-"""Where machines and networks meet: that a network can be a machine is the theorem of the project."""
+"""Where machines and networks meet: that a network can be a machine is the theorem of the project.
+
+    classify         the level of the hierarchy that a machine needs, from its algebra
+    compile_machine  the exact weights of a machine, at any level that can track it
+    network_of       a trained or compiled tracker as matrices
+    extract          the machine that a network computes
+    prototypes       the hidden direction of each machine state; then snap_exact, snap_project, Corrected
+    learn            a machine from labelled words: LabelledWords.from_pairs, read_words
+    robustness       whether a machine can be tracked by an open set of weights
+    certify          the package of proofs: statewise.theory.certify.certify
+
+Most names need torch and are imported when first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statewise.theory.classification import Level, classify
+    from statewise.theory.compile import Compiled, compile_machine, one_hot
+    from statewise.theory.correction import Corrected
+    from statewise.theory.extraction import Extracted, extract
+    from statewise.theory.learning.labelled import LabelledWords
+    from statewise.theory.learning.learner import Learned, learn
+    from statewise.theory.learning.reading import read_words
+    from statewise.theory.network import Network, network_of
+    from statewise.theory.robust_machines import Robustness, robustness
+    from statewise.theory.snap import Prototypes, prototypes, snap_exact, snap_project
+
+__all__ = [
+    "Compiled",
+    "Corrected",
+    "Extracted",
+    "LabelledWords",
+    "Learned",
+    "Level",
+    "Network",
+    "Prototypes",
+    "Robustness",
+    "classify",
+    "compile_machine",
+    "extract",
+    "learn",
+    "network_of",
+    "one_hot",
+    "prototypes",
+    "read_words",
+    "robustness",
+    "snap_exact",
+    "snap_project",
+]
+
+# no module has the name of a function in it: importing the module would hide the function
+_MODULES = {
+    "classification": ("Level", "classify"),
+    "compile": ("Compiled", "compile_machine", "one_hot"),
+    "correction": ("Corrected",),
+    "extraction": ("Extracted", "extract"),
+    "learning.labelled": ("LabelledWords",),
+    "learning.learner": ("Learned", "learn"),
+    "learning.reading": ("read_words",),
+    "network": ("Network", "network_of"),
+    "robust_machines": ("Robustness", "robustness"),
+    "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(f"statewise.theory.{_MODULE_OF[name]}"), name)
+    raise AttributeError(f"module 'statewise.theory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Characters of Abelian groups: how a network of rotations sees one."""
+"""Characters of Abelian groups: the angles by which a network of rotations tracks one."""
 
 import math
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ _MAX_CHARACTERS = 1_024
 
 @dataclass(frozen=True, eq=False)
 class Characters:
-    """Characters of an Abelian group, as whole numbers of parts of a turn."""
+    """Characters of an Abelian group: phases in whole numbers, `parts` of which are a full turn."""
 
     parts: int
     by_symbol: Int[np.ndarray, "symbol character"]
     by_state: Int[np.ndarray, "state character"]
 
     def angles(self, phases: np.ndarray) -> np.ndarray:
-        """Gives angles in (-pi, pi]."""
+        """Return phases as angles in (-pi, pi]."""
         return 2 * np.pi * np.where(2 * phases > self.parts, phases - self.parts, phases) / self.parts
 
     def coordinates(self) -> Float[np.ndarray, "state entry"]:
-        """Gives the cosines and sines of each state."""
+        """Return the cosines and sines of each state."""
         turned = self.angles(self.by_state)
         return np.stack([np.cos(turned), np.sin(turned)], axis=-1).reshape(len(turned), -1)
 
     def products(self) -> "Characters":
-        """Gives all characters that these generate, one of each pair of conjugates."""
+        """Return all characters that these generate, one of each pair of conjugates."""
         if len(self.by_state) > _MAX_CHARACTERS:
             raise CompileError(
                 f"the group has {len(self.by_state)} elements; at most {_MAX_CHARACTERS} are written as rotations"
@@ -54,7 +54,7 @@ class Characters:
 
 
 def characters(machine: Machine) -> Characters:
-    """Gives few characters of an Abelian group that keep all elements apart."""
+    """Return few characters of an Abelian group that separate all elements."""
     chosen: list[CyclicQuotient] = []
     cells = 1
     for quotient in cyclic_quotients(machine) if machine.states > 1 else []:

@@ -1,4 +1,9 @@
-"""Machines into weights, at every level of the hierarchy, exact wherever the level's numbers allow it."""
+"""Machines as weights, at every level of the hierarchy, exact wherever the level's numbers allow it.
+
+`write_full`, `write_cp`, ... write a minimal machine at one level each, with one signature: the machine, the size of
+the level (a rank or a block size; None for the smallest that suffices, or where there is none), the dtype of the
+weights.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +15,13 @@ from jaxtyping import Float, Real
 from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, Machine, analyse, minimise
+from statewise.models.table import LEVELS
 from statewise.models.tracker import StateTracker
 from statewise.theory.characters import characters
 from statewise.theory.counting import counters
 from statewise.theory.irreducible import separating_parts
 from statewise.theory.quotients import Module, cyclic_quotients, modules, readable
-from statewise.transitions import CP, LEVELS, Block, Diagonal, Full, LinearTransition, Positive, Rotation
+from statewise.transitions import CP, Block, Diagonal, Full, LinearTransition, Positive, Rotation
 
 # a decay whose multiples float32 holds exactly: exp(-11/16) is close to a half
 _LOG_RATIO = -0.6875
@@ -24,12 +30,12 @@ _EXTRAS = range(6)
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A network that was written, not trained.
+    """A network whose weights were constructed, not trained.
 
     Args:
         model: the network.
         level: the name of its level.
-        exact: whether its numbers are the ones that were meant; otherwise these were rounded, and hold for a while.
+        exact: whether every weight is stored without rounding; otherwise the network tracks up to a horizon.
         how: the construction, in words.
     """
 
@@ -40,10 +46,10 @@ class Compiled:
 
 
 def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = torch.float32) -> Compiled:
-    """Writes a machine as a network.
+    """Construct a network that tracks a machine.
 
     Args:
-        machine: any; its minimal form is what is written.
+        machine: any; its minimal form is what the network tracks.
         level: `full`, `cp`, `block(size)`, `rotation`, `diagonal`, `positive`, or `auto` for the lowest level at which
             the network is exact at all lengths.
         dtype: of the weights.
@@ -61,7 +67,7 @@ def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = 
 
 
 def one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> Compiled:
-    """Writes a machine as a full network with one hidden entry per state (Proposition 1 of the paper).
+    """Construct a full network with one hidden entry per machine state (Proposition 1 of the paper).
 
     A(a)[q', q] = 1 exactly if delta(q, a) = q'. Then h_t is the one-hot vector of the state after t symbols, and every
     product is of zeros and ones: there is no rounding in any float type, at any length.
@@ -81,7 +87,7 @@ def tracker(
     initial: Real[np.ndarray, " hidden"],
     weights: Real[np.ndarray, "class hidden"],
 ) -> StateTracker:
-    """Puts a network together from a transition, a first state and a readout, in the dtype of the transition."""
+    """Build a network from a transition, an initial hidden state and a readout, in the dtype of the transition."""
     symbols, hidden = transition.input_size, transition.hidden_size
     dtype = next(transition.parameters()).dtype
     model = StateTracker(symbols, len(weights), hidden, "diagonal").to(dtype)
@@ -93,38 +99,42 @@ def tracker(
 
 
 def _lowest(machine: Machine, dtype: torch.dtype) -> Compiled:
+    """Construct the network at the lowest level that is exact at all lengths."""
     algebra = analyse(machine)
     for attempt in (_positive, _diagonal):
         try:
-            return attempt(machine, None, dtype, algebra)
+            return attempt(machine, algebra, dtype)
         except CompileError:
             continue
     found = _exact_blocks(machine, None, dtype)
     return found if found is not None else one_hot(machine, dtype)
 
 
-def _full(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+def write_full(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal machine as one-hot states; the level has no size."""
     _no_size("full", size)
     return one_hot(machine, dtype)
 
 
-def _cp(machine: Machine, rank: int | None, dtype: torch.dtype) -> Compiled:
+def write_cp(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal machine as one-hot states in rank-one terms; the size is the rank."""
     model = one_hot(machine, dtype).model
     assert isinstance(model.transition, Full)
     model.transition = CP.from_dense(model.transition.weight.detach())
     needed = model.transition.rank
-    if rank is not None and rank < needed:
-        raise CompileError(f"cp({rank}) is too small for one-hot states, which need rank {needed}; use cp({needed})")
-    if rank is not None:
-        wider = CP(machine.symbols, machine.states, rank).to(dtype)
+    if size is not None and size < needed:
+        raise CompileError(f"cp({size}) is too small for one-hot states, which need rank {needed}; use cp({needed})")
+    if size is not None:
+        wider = CP(machine.symbols, machine.states, size).to(dtype)
         with torch.no_grad():
             for name, part in wider.named_parameters():
                 part.zero_()[:, :needed] = getattr(model.transition, name)
         model.transition = wider
-    return Compiled(model, f"cp({rank or needed})", True, "one-hot states, a rank-one term for each pair of states")
+    return Compiled(model, f"cp({size or needed})", True, "one-hot states, a rank-one term for each pair of states")
 
 
-def _block(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+def write_block(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal machine in blocks: of whole numbers where these are found, else by real irreducible parts."""
     exact = _exact_blocks(machine, size, dtype)
     if exact is not None:
         return exact
@@ -152,7 +162,7 @@ def _block(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
 
 
 def _exact_blocks(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
-    """Writes a machine in the smallest blocks of whole numbers that are found, or in those of a size."""
+    """Write a machine in the smallest blocks of whole numbers that are found, or in those of a size."""
     made = modules(machine)
     special = _order_eight(machine, size, dtype)
     if special is not None:
@@ -192,7 +202,10 @@ def _of_modules(
 
 
 def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
-    """Eighths of a turn are whole numbers in two dimensions, times a root of 2 that directions do not see."""
+    """Write the cyclic group of order 8 in blocks of two, as whole numbers.
+
+    Rotations by multiples of pi / 4 are whole numbers times a power of sqrt(2), which changes no direction.
+    """
     if machine.states != 8 or size not in (None, 2) or len(np.unique(machine.outputs)) < 8:
         return None
     found = [quotient for quotient in cyclic_quotients(machine) if quotient.order == 8]
@@ -211,7 +224,8 @@ def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Comp
     return _block_network(matrices, points[0].astype(float), weights, 2, dtype, True, "eighths of a turn")
 
 
-def _rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+def write_rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal machine that is an Abelian group by its characters; the level has no size."""
     _no_size("rotation", size)
     if not analyse(machine).abelian:
         raise CompileError("rotations track Abelian groups only, and this machine is none; use --level auto")
@@ -231,9 +245,19 @@ def _rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compile
     return Compiled(tracker(transition, np.tile([1.0, 0.0], count), weights), "rotation", False, how)
 
 
-def _diagonal(machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None) -> Compiled:
+def write_diagonal(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal commutative machine with periods of at most 2 by signs and decays; the level has no size."""
     _no_size("diagonal", size)
-    algebra = algebra or analyse(machine)
+    return _diagonal(machine, analyse(machine), dtype)
+
+
+def write_positive(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
+    """Write a minimal commutative and aperiodic machine by decays; the level has no size."""
+    _no_size("positive", size)
+    return _positive(machine, analyse(machine), dtype)
+
+
+def _diagonal(machine: Machine, algebra: Algebra, dtype: torch.dtype) -> Compiled:
     if not algebra.commutative or max(algebra.periods) > 2:
         reason = f"a period of {max(algebra.periods)}" if algebra.commutative else "symbols whose order matters"
         raise CompileError(f"real diagonals cannot track this machine, which has {reason}; use --level auto")
@@ -246,9 +270,7 @@ def _diagonal(machine: Machine, size: int | None, dtype: torch.dtype, algebra: A
     return _counted(machine, "diagonal", dtype)
 
 
-def _positive(machine: Machine, size: int | None, dtype: torch.dtype, algebra: Algebra | None = None) -> Compiled:
-    _no_size("positive", size)
-    algebra = algebra or analyse(machine)
+def _positive(machine: Machine, algebra: Algebra, dtype: torch.dtype) -> Compiled:
     if not (algebra.commutative and algebra.aperiodic):
         reason = f"a period of {max(algebra.periods)}" if algebra.commutative else "symbols whose order matters"
         raise CompileError(f"positive diagonals cannot track this machine, which has {reason}; use --level auto")
@@ -256,7 +278,7 @@ def _positive(machine: Machine, size: int | None, dtype: torch.dtype, algebra: A
 
 
 def _counted(machine: Machine, level: str, dtype: torch.dtype) -> Compiled:
-    """Tries ever sharper indicators until the weights, as stored, are proved right."""
+    """Try ever sharper indicators until the weights, as stored, are proven correct."""
     from statewise.theory.certify.counts import decide_by_counts
     from statewise.theory.network import network_of
 
@@ -288,7 +310,7 @@ def _diagonal_of(entries: Float[np.ndarray, "symbol hidden"], dtype: torch.dtype
 def _pack(
     matrices: np.ndarray, initial: np.ndarray, weights: np.ndarray, sizes: Sequence[int], size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Puts small blocks side by side into blocks of one size, and fills up with zeros."""
+    """Place small blocks side by side in blocks of one size, padded with zeros."""
     bins: list[list[int]] = []
     room: list[int] = []
     for part in sorted(range(len(sizes)), key=lambda p: -sizes[p]):
@@ -338,10 +360,10 @@ def _no_size(level: str, size: int | None) -> None:
 
 
 _AT_LEVEL: dict[str, Callable[[Machine, int | None, torch.dtype], Compiled]] = {
-    "full": _full,
-    "cp": _cp,
-    "block": _block,
-    "rotation": _rotation,
-    "diagonal": _diagonal,
-    "positive": _positive,
+    "full": write_full,
+    "cp": write_cp,
+    "block": write_block,
+    "rotation": write_rotation,
+    "diagonal": write_diagonal,
+    "positive": write_positive,
 }

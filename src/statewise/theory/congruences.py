@@ -15,7 +15,7 @@ _MAX_ELEMENTS = 5_000
 
 
 def congruences(machine: Machine) -> set[tuple[int, ...]]:
-    """Gives congruences: those that merging two states makes, and what these make together."""
+    """Return congruences: those that merging two states generates, and their joins."""
     n = machine.states
     letters = np.unique(machine.delta.T, axis=0)
     permuting = bool((np.sort(letters, axis=1) == np.arange(n)).all())
@@ -44,7 +44,7 @@ def congruences(machine: Machine) -> set[tuple[int, ...]]:
 
 
 def _generating(letters: Int[np.ndarray, "letter state"]) -> Int[np.ndarray, "generator state"]:
-    """Drops permutations that others generate, while that is cheap to see."""
+    """Drop permutations that others generate, as long as the group is small enough to enumerate."""
     chosen: list[np.ndarray] = []
     reached = {np.arange(letters.shape[1]).tobytes()}
     for letter in letters:
@@ -65,13 +65,13 @@ def _generating(letters: Int[np.ndarray, "letter state"]) -> Int[np.ndarray, "ge
 
 
 def _firsts(labels: tuple[int, ...]) -> list[int]:
-    """Gives the first state of each state's class."""
+    """Return the first state of each state's class."""
     first: dict[int, int] = {}
     return [first.setdefault(label, state) for state, label in enumerate(labels)]
 
 
 def least_congruence(moves: list[list[int]], labels: list[int], pairs: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Gives the least congruence that holds a partition and some pairs, as a label for each state.
+    """Return the least congruence that contains a partition and some pairs, as a label for each state.
 
     Args:
         moves: for each symbol, where it leads from each state.
@@ -94,7 +94,7 @@ def least_congruence(moves: list[list[int]], labels: list[int], pairs: list[tupl
     number: dict[int, int] = {}
     labelled = []
     for state in range(len(parent)):
-        # the first of a class is its least state, and has been looked at before
+        # the first of a class is its least state, and comes before
         parent[state] = parent[parent[state]]
         labelled.append(number.setdefault(parent[state], len(number)))
     return tuple(labelled)

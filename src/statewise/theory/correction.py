@@ -1,9 +1,9 @@
-"""Inference that puts right what drifts: off by default, since it is no longer the network alone.
+"""Correction of drift at inference: off by default, since it is no longer the network alone.
 
-Re-embedding puts, every T symbols, the prototype of the nearest state in place of the hidden state. That is a
-non-linearity, which linear recurrences lack: if from every prototype all words of up to T symbols stay within reach,
-the answers are right at every length. The sign rule chooses the sign of the hidden state such that it lies on the
-prototypes' side: linear maps are odd, so a state near -v_q would stay on the wrong side for ever.
+Re-embedding replaces the hidden state, every T symbols, by the prototype of the nearest machine state. That is a
+non-linearity, which linear recurrences lack: if from every prototype all sequences of up to T symbols stay nearest to
+the correct prototype, the answers are correct at every length. The sign rule chooses the sign of the hidden state such
+that it lies on the prototypes' side: linear maps are odd, so a state near -v_q would stay on the wrong side for ever.
 """
 
 from typing import Any
@@ -21,13 +21,13 @@ _ROUNDS = 10_000
 
 
 class Corrected:
-    """A tracker behind the verbs of evaluation, with corrections.
+    """A tracker with corrections, under the interface that evaluation uses.
 
     Args:
         tracker: the network.
         given: its prototypes.
         every: re-embed after so many symbols; 0 never does.
-        sign_rule: whether signs are put right before an answer.
+        sign_rule: whether signs are corrected before each answer.
     """
 
     def __init__(self, tracker: StateTracker, given: Prototypes, every: int = 0, sign_rule: bool = False) -> None:
@@ -42,11 +42,11 @@ class Corrected:
         self.side = torch.from_numpy(_side(given.vectors)).to(dtype) if sign_rule else None
 
     def init_state(self, batch: int) -> tuple[Any, int]:
-        """Gives the tracker's state, and how many symbols ago it was last re-embedded."""
+        """Return the tracker's state, and the number of symbols since it was last re-embedded."""
         return self.tracker.init_state(batch), 0
 
     def advance(self, tokens: Int[Tensor, "batch time"], state: tuple[Any, int]) -> tuple[Tensor, tuple[Any, int]]:
-        """Advances by several tokens, and corrects on the way."""
+        """Advance by several tokens, with corrections on the way."""
         inner, since = state
         begin = 0
         logits = torch.empty(0)
@@ -64,20 +64,20 @@ class Corrected:
         return logits, (inner, since)
 
     def step(self, token: Int[Tensor, " batch"], state: tuple[Any, int]) -> tuple[Tensor, tuple[Any, int]]:
-        """Advances by one token."""
+        """Advance by one token."""
         return self.advance(token.unsqueeze(1), state)
 
-    def words_at_once(self, length: int) -> int:
-        """Gives how many words of a length fit into memory together."""
-        return self.tracker.words_at_once(length)
+    def sequences_at_once(self, length: int) -> int:
+        """Return how many sequences of a length fit into memory together."""
+        return self.tracker.sequences_at_once(length)
 
     def tokens_at_once(self) -> int:
-        """Gives how many tokens, words times symbols, a chunk may have."""
+        """Return how many tokens, sequences times symbols, a chunk may have."""
         return self.tracker.tokens_at_once()
 
 
 def _side(vectors: Float[np.ndarray, "state hidden"]) -> Float[np.ndarray, " hidden"]:
-    """Finds l with l . v_q > 0 for all q, by the perceptron's rule."""
+    """Find l with l . v_q > 0 for all q, by the perceptron's rule."""
     side = vectors.mean(axis=0)
     for _ in range(_ROUNDS):
         products = vectors @ side

@@ -1,4 +1,4 @@
-"""Commutative machines into diagonals: counts of symbols, read through decays and signs.
+"""Commutative machines as diagonals: counts of symbols, read through decays and signs.
 
 In a commutative machine the state depends on how often each symbol came, and on that only up to a threshold T and a
 period p: symbols generate a monoid in which a^(T + p) = a^T. Let y = r^n with 0 < r < 1, where n counts symbol a. The
@@ -8,7 +8,7 @@ signs (-1)^n split it by parity where p = 2. Products over symbols are indicator
 of a class is its logit. Every such product is a diagonal entry: r^(k n) or (-1)^n r^(k n).
 
 So a positive diagonal tracks every commutative machine without periods, and a real diagonal every one with periods of
-at most 2 (the "if" of Theorem H); the weights found here are judged by `certify.counts`, which trusts nothing of this.
+at most 2 (the "if" of Theorem H); the weights found here are proven by `certify.counts`, which relies on none of this.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ _MAX_FEATURES = 4_096
 
 @dataclass(frozen=True, eq=False)
 class Generators:
-    """A few symbols of a commutative machine that say what all others do.
+    """A few symbols of a commutative machine of which all others are products.
 
     Args:
         symbols: which ones.
@@ -53,7 +53,7 @@ class Counters:
 
 
 def generators(machine: Machine) -> Generators:
-    """Finds generators of a minimal commutative machine.
+    """Find generators of a minimal commutative machine.
 
     A map that commutes with all others is known by where it leads the start, so symbol b is a product of others if
     they lead the start to where b does.
@@ -79,7 +79,7 @@ def generators(machine: Machine) -> Generators:
 
 
 def counters(machine: Machine, ratio: float, extra: int) -> Counters | None:
-    """Builds diagonal weights for a minimal commutative machine with periods of at most 2; None past the bounds.
+    """Build diagonal weights for a minimal commutative machine with periods of at most 2; None past the bounds.
 
     Args:
         machine: minimal and commutative.
@@ -115,7 +115,7 @@ def counters(machine: Machine, ratio: float, extra: int) -> Counters | None:
 
 
 def _indicators(threshold: int, period: int, ratio: float, extra: int) -> Float[np.ndarray, "cell feature"]:
-    """Gives, for each cell of one count, its indicator as coefficients of r^(k n) (-1)^(s n), s fastest."""
+    """Return, for each cell of one count, its indicator as coefficients of r^(k n) (-1)^(s n), s fastest."""
     degree = threshold + extra if threshold else 0
     points = [ratio**i for i in range(degree)]
     rows = []
@@ -137,7 +137,7 @@ def _indicators(threshold: int, period: int, ratio: float, extra: int) -> Float[
 
 
 def _cell_states(machine: Machine, symbols: tuple[int, ...], cells: list[int]) -> Int[np.ndarray, "*cell"]:
-    """Gives the state that each combination of counts leads to."""
+    """Return the state that each combination of counts leads to."""
     states = np.array(machine.start)
     for symbol, count in zip(symbols, cells, strict=True):
         layers = [states]
@@ -148,7 +148,7 @@ def _cell_states(machine: Machine, symbols: tuple[int, ...], cells: list[int]) -
 
 
 def _word(machine: Machine, symbols: list[int], state: int) -> list[int] | None:
-    """Gives a shortest word in some symbols that leads from the start to a state."""
+    """Return a shortest word in some symbols that leads from the start to a state; None if there is none."""
     words: dict[int, list[int]] = {machine.start: []}
     waiting = deque([machine.start])
     while waiting:
@@ -171,7 +171,7 @@ def _reach(machine: Machine, symbols: list[int]) -> int:
 
 
 def _cycle(move: Int[np.ndarray, " state"]) -> tuple[int, int]:
-    """Gives threshold and period of a map."""
+    """Return the threshold and the period of a map."""
     seen: dict[bytes, int] = {}
     power, exponent = np.arange(len(move)), 0
     while power.tobytes() not in seen:

@@ -2,7 +2,7 @@
 
 The permutation matrices of the symbols act on R^Q. Symmetric matrices that commute with all of them are constant on
 orbits of pairs of states; the eigenspaces of a random one are invariant and, with probability 1, irreducible. Vectors
-of an orthogonal orbit lie on a sphere, so each is nearest to itself, and parts that keep all states apart are enough
+of an orthogonal orbit lie on a sphere, so each is nearest to itself, and parts that separate all states are enough
 for a network: block size = the largest part, hidden size = the sum of their dimensions.
 """
 
@@ -21,13 +21,13 @@ _MAX_SUBSETS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Invariant subspaces that together keep all states apart.
+    """Invariant subspaces that together separate all states.
 
     Args:
         bases: an orthonormal basis of each, as columns.
         block: the largest dimension.
         dimension: the sum of dimensions.
-        certain: whether no smaller choice exists among all parts; False where not all choices were tried.
+        certain: whether no smaller choice exists among all parts; False where the search was not exhaustive.
     """
 
     bases: tuple[Float[np.ndarray, "state _"], ...]
@@ -37,7 +37,7 @@ class Parts:
 
 
 def separating_parts(machine: Machine, largest: int | None = None) -> Parts | None:
-    """Chooses parts of a minimal permutation machine: the smallest block first, then the fewest entries.
+    """Choose parts of a minimal permutation machine: the smallest block first, then the fewest entries.
 
     None where symbols do not permute states, there are too many states, or no parts of at most `largest` suffice.
     """
@@ -56,7 +56,7 @@ def separating_parts(machine: Machine, largest: int | None = None) -> Parts | No
 
 
 def parts_of(machine: Machine) -> list[Float[np.ndarray, "state _"]] | None:
-    """Gives orthonormal bases of irreducible parts; None where symbols permute no states, or there are too many."""
+    """Return orthonormal bases of irreducible parts; None where a symbol is no permutation or states are too many."""
     n = machine.states
     if n > MAX_STATES or not (np.sort(machine.delta, axis=0) == np.arange(n)[:, None]).all():
         return None
@@ -69,7 +69,7 @@ def parts_of(machine: Machine) -> list[Float[np.ndarray, "state _"]] | None:
 
 
 def _orbits_of_pairs(machine: Machine) -> Int[np.ndarray, "state state"]:
-    """Numbers the orbits of pairs of states under all symbols."""
+    """Number the orbits of pairs of states under all symbols."""
     n = machine.states
     letters = np.unique(machine.delta.T, axis=0)
     orbit = np.full(n * n, -1, dtype=np.int64)
@@ -88,7 +88,7 @@ def _orbits_of_pairs(machine: Machine) -> Int[np.ndarray, "state state"]:
 
 
 def _apart(bases: list[Float[np.ndarray, "state _"]]) -> bool:
-    """Whether all states have different coordinates."""
+    """Return whether all states have different coordinates."""
     if not bases:
         return False
     coordinates = np.concatenate(bases, axis=1)
@@ -98,7 +98,7 @@ def _apart(bases: list[Float[np.ndarray, "state _"]]) -> bool:
 
 
 def _fewest(parts: list[np.ndarray]) -> tuple[list[np.ndarray], bool]:
-    """Chooses parts with the smallest sum of dimensions; says whether all choices were tried."""
+    """Choose parts with the smallest sum of dimensions; return them, and whether the search was exhaustive."""
     best, tried = parts, 0
     fewest = sum(basis.shape[1] for basis in parts)
     for count in range(1, len(parts)):

@@ -1,4 +1,4 @@
-"""A tracker as numbers: what proofs, searches and repairs read."""
+"""A tracker as matrices: what proofs, searches, extraction and snapping read."""
 
 import copy
 import math
@@ -24,7 +24,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The function h_t = A[a_t] h_{t-1}, answered by the class whose logit (U h_t)_c is larger than all others.
+    """The function h_t = A[a_t] h_{t-1}, whose answer is the class with a logit (U h_t)_c larger than all others.
 
     Numbers are read as the rationals that they are; multiplying a matrix or a state by a positive number changes no
     answer, so hidden normalisation plays no part. Two equal largest logits are no answer.
@@ -34,7 +34,7 @@ class Network:
         initial: h_0.
         readout: U.
         stored: whether each entry is a stored weight; otherwise it was computed from several, and rounded to 53 bits.
-        logs: of a positive diagonal, what is stored: the logarithms of its entries.
+        logs: of a positive diagonal, the stored weights: the logarithms of its entries.
     """
 
     matrices: Float[np.ndarray, "symbol out in"]
@@ -53,7 +53,7 @@ class Network:
 
     @property
     def symbols(self) -> int:
-        """How many symbols it reads."""
+        """The number of symbols."""
         return len(self.matrices)
 
     @property
@@ -63,33 +63,33 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """How many outputs it tells apart."""
+        """The number of output classes."""
         return len(self.readout)
 
     @cached_property
     def integers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Matrices, first state and readout as Python integers, each times a positive number."""
+        """Matrices, initial state and readout as Python integers, each times a positive number."""
         return (
             np.stack([_integers(matrix) for matrix in self.matrices]),
             _integers(self.initial),
             _integers(self.readout),
         )
 
-    def states(self, words: Int[np.ndarray, "word time"]) -> Float[np.ndarray, "word hidden"]:
-        """Gives the last hidden states of words of one length, with norm 1."""
-        h = np.broadcast_to(self.initial, (len(words), self.hidden))
-        for t in range(words.shape[1]):
-            h = np.einsum("bij,bj->bi", self.matrices[words[:, t]], h)
+    def states(self, sequences: Int[np.ndarray, "sequence time"]) -> Float[np.ndarray, "sequence hidden"]:
+        """Return the final hidden states of sequences of one length, with norm 1."""
+        h = np.broadcast_to(self.initial, (len(sequences), self.hidden))
+        for t in range(sequences.shape[1]):
+            h = np.einsum("bij,bj->bi", self.matrices[sequences[:, t]], h)
             h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return h
 
-    def answers(self, words: Int[np.ndarray, "word time"]) -> Int[np.ndarray, " word"]:
-        """Gives the classes of the largest logits after words of one length."""
-        return (self.states(words) @ self.readout.T).argmax(axis=1)
+    def answers(self, sequences: Int[np.ndarray, "sequence time"]) -> Int[np.ndarray, " sequence"]:
+        """Return the classes of the largest logits after sequences of one length."""
+        return (self.states(sequences) @ self.readout.T).argmax(axis=1)
 
 
 def network_of(model: Any) -> Network:
-    """Reads a trained or compiled tracker; a model that is no product of matrices is refused."""
+    """Read a trained or compiled tracker; a model whose state is no product of matrices is refused."""
     if not isinstance(model, StateTracker):
         raise NetworkError(
             f"{type(model).__name__} is not bilinear: its state is no product of matrices; give a level such as full"
@@ -97,7 +97,7 @@ def network_of(model: Any) -> Network:
     if not isinstance(model.transition, LinearTransition):
         raise NetworkError(
             "the network has an additive term, so its state is no product of matrices; "
-            "train it with additive none, or look at its scores with eval"
+            "train it with additive none, or evaluate its scores instead"
         )
     transition = model.transition
     with torch.no_grad():
@@ -113,7 +113,7 @@ def network_of(model: Any) -> Network:
 
 
 def _integers(values: np.ndarray) -> np.ndarray:
-    """Writes numbers as whole numbers without a common divisor, times one positive factor."""
+    """Return numbers as whole numbers without a common divisor, times one positive factor."""
     if (np.rint(values) == values).all() and np.abs(values).max() < 2.0**53:
         small = values.astype(np.int64)
         return (small // max(1, int(np.gcd.reduce(small.ravel())))).astype(object)

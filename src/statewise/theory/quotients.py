@@ -1,8 +1,8 @@
-"""Machines into small blocks of whole numbers, through their quotients.
+"""Machines as small blocks of whole numbers, through their quotients.
 
 A congruence of a machine merges states such that every symbol still leads merged states to merged states; the quotient
-is a smaller machine that runs along. Several quotients whose congruences together keep all states apart are as good as
-the machine, and each fits into a block of its own:
+is a smaller machine. Several quotients whose congruences together separate all states determine the machine's state,
+and each fits into a block of its own:
 
     any quotient of k states            k x k    one-hot states, A[q', q] = 1 for q' = delta(q, a)
     symbols permute its k states        k - 1    weights on the corners of a simplex, which sum to 0
@@ -50,7 +50,7 @@ class Module:
 
     @property
     def size(self) -> int:
-        """How many entries of the hidden state it takes."""
+        """The number of hidden entries that it takes."""
         return self.vectors.shape[1]
 
     @cached_property
@@ -60,7 +60,7 @@ class Module:
 
 
 def modules(machine: Machine) -> list[Module]:
-    """Gives a block for each congruence that is found, smallest first; the machine itself is always among them."""
+    """Return a block for each congruence that is found, smallest first; the machine itself is always among them."""
     if machine.states == 1:
         # a single entry that stays
         one = np.ones((1, 1), dtype=np.int64)
@@ -72,7 +72,7 @@ def modules(machine: Machine) -> list[Module]:
 
 
 def separating(candidates: Sequence[Module]) -> list[Module] | None:
-    """Chooses few modules, of few entries in all, that together keep all states apart; None if none do."""
+    """Choose few modules, of few entries in all, that together separate all states; None if none do."""
     if not _separate(candidates):
         return None
     best: list[Module] = []
@@ -82,7 +82,7 @@ def separating(candidates: Sequence[Module]) -> list[Module] | None:
     if not _separate(left):
         left = list(candidates)
     while not _separate(best):
-        # the most classes told apart per entry, in logarithms
+        # the most classes separated per entry, in logarithms
         chosen = max(left, key=lambda m: (math.log(_cells([*best, m])) - math.log(apart)) / m.size)
         left = [module for module in left if module is not chosen]
         best.append(chosen)
@@ -103,9 +103,9 @@ def separating(candidates: Sequence[Module]) -> list[Module] | None:
 def readable(
     candidates: Sequence[Module], machine: Machine
 ) -> tuple[list[Module], Int[np.ndarray, "class entry"]] | None:
-    """Chooses modules that keep all states apart, and weights that read the outputs off them; None if none are found.
+    """Choose modules that separate all states, and weights that read the outputs off them; None if none are found.
 
-    Outputs that several states share may need more modules than telling states apart does, and a constant.
+    Outputs that several states share may need more modules than separating the states does, and a constant.
     """
     few = separating(candidates)
     if few is None:
@@ -124,7 +124,7 @@ def _constant(machine: Machine) -> Module:
 
 
 def readout(chosen: Sequence[Module], machine: Machine) -> Int[np.ndarray, "class entry"] | None:
-    """Gives whole-number weights under which each state's own output has the largest logit; None if none is found."""
+    """Return whole-number weights under which each state's output has the largest logit; None if none are found."""
     features = np.concatenate([module.vectors for module in chosen], axis=1)
     outputs = machine.outputs
     if len(np.unique(outputs)) == machine.states:
@@ -143,7 +143,7 @@ def readout(chosen: Sequence[Module], machine: Machine) -> Int[np.ndarray, "clas
 
 
 def _perceptron(features: np.ndarray, machine: Machine) -> np.ndarray | None:
-    """Rosenblatt's rule for several classes, in whole numbers: it ends if there are such weights at all."""
+    """Find weights by Rosenblatt's rule for several classes, in whole numbers; it ends if such weights exist."""
     weights = np.zeros((machine.classes, features.shape[1]), dtype=np.int64)
     outputs = machine.outputs
     for _ in range(_EPOCHS):
@@ -207,7 +207,7 @@ def _simplex(labels: np.ndarray, moves: np.ndarray, machine: Machine) -> Module:
 
 
 def _signed(machine: Machine, found: list[np.ndarray]) -> list[Module]:
-    """Gives a block of k entries for each congruence of 2 k classes that another one merges in pairs."""
+    """Return a block of k entries for each congruence of 2 k classes that another one merges in pairs."""
     n = machine.states
     if len(found) > _MAX_COMPARED or not (np.sort(machine.delta, axis=0) == np.arange(n)[:, None]).all():
         return []
@@ -239,11 +239,11 @@ def _signed(machine: Machine, found: list[np.ndarray]) -> list[Module]:
 def _weights_of_elements(
     moves: np.ndarray, machine: Machine, signs: np.ndarray | None = None
 ) -> Int[np.ndarray, "state class"] | None:
-    """For a group that moves its own elements: different weights on the classes, moved by each element.
+    """Return, for a group that acts on its own elements, different weights on the classes, moved by each element.
 
-    An element is then known by where it takes the weights, so that a block keeps apart all elements that move classes
-    in different ways, and not only those that move the first class to different places. Moved weights have one length,
-    so that each is the one nearest to itself. None where a state is reached with two arrangements.
+    An element is then known by where it takes the weights, so that a block separates all elements that move classes in
+    different ways, and not only those that move the first class to different places. Moved weights have one length, so
+    that each is the one nearest to itself. None where a state is reached with two arrangements.
     """
     count = moves.shape[1]
     weights = np.zeros((machine.states, count), dtype=np.int64)
@@ -260,7 +260,7 @@ def _weights_of_elements(
 
 
 def _cyclic(labels: np.ndarray, moves: np.ndarray) -> Module | None:
-    """Powers of a companion matrix, if the symbols generate a cyclic group that moves the classes freely."""
+    """Return powers of a companion matrix, if the symbols generate a cyclic group that acts freely on the classes."""
     exponent = _exponents(moves)
     if exponent is None:
         return None
@@ -287,7 +287,7 @@ class CyclicQuotient:
 
 
 def cyclic_quotients(machine: Machine) -> list[CyclicQuotient]:
-    """Gives the quotients of a minimal machine that are cyclic groups, largest first."""
+    """Return the quotients of a minimal machine that are cyclic groups, largest first."""
     found = []
     for labels in {tuple(range(machine.states))} | congruences(machine):
         moves = _moves(machine, np.array(labels))
@@ -306,7 +306,7 @@ def _moves(machine: Machine, labels: Int[np.ndarray, " state"]) -> Int[np.ndarra
 
 
 def _exponents(moves: Int[np.ndarray, "symbol class"]) -> Int[np.ndarray, " class"] | None:
-    """Numbers the classes by the power of one element that leads class 0 there; None if the group is not cyclic."""
+    """Number the classes by the power of one element that leads class 0 there; None if the group is not cyclic."""
     count = moves.shape[1]
     element = np.full((count, count), -1, dtype=np.int64)
     element[0] = np.arange(count)
@@ -340,7 +340,7 @@ def _order(permutation: np.ndarray) -> int:
 
 
 def _companion(count: int) -> Int[np.ndarray, "size size"]:
-    """Gives the companion matrix of the cyclotomic polynomial: multiplication by a primitive root of unity."""
+    """Return the companion matrix of the cyclotomic polynomial: multiplication by a primitive root of unity."""
     from sympy import Poly, cyclotomic_poly, symbols
 
     x = symbols("x")
@@ -353,7 +353,7 @@ def _companion(count: int) -> Int[np.ndarray, "size size"]:
 
 
 def _ramanujan_sums(count: int) -> Int[np.ndarray, " residue"]:
-    """Gives the sums of the n-th powers of all primitive roots of unity, for n = 0, ..., count - 1."""
+    """Return the sums of the n-th powers of all primitive roots of unity, for n = 0, ..., count - 1."""
     from sympy import mobius, totient
 
     def one(n: int) -> int:

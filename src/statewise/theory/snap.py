@@ -1,4 +1,4 @@
-"""Repairs: a trained network moved to the machine that it nearly is."""
+"""Snapping: a trained network, moved to the machine that it nearly is."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from statewise.theory.irreducible import parts_of
 from statewise.theory.network import Network
 from statewise.transitions import Full
 
-_WORDS = 4_000
+_SEQUENCES = 4_000
 # parts of a group's representation that a network uses hold more than this share of the largest
 _USED = 0.05
 
@@ -33,14 +33,14 @@ class Prototypes:
 
 
 def prototypes(network: Network, machine: Machine, shortest: int = 0, longest: int = 10, seed: int = 0) -> Prototypes:
-    """Averages hidden directions over random words of the lengths that a network is trusted on."""
+    """Average hidden directions over random sequences of the lengths on which a network is trusted."""
     minimal = minimise(machine)
     random = stream(seed, "prototypes")
     sums = np.zeros((minimal.states, network.hidden))
-    each = max(1, _WORDS // (longest - shortest + 1))
+    each = max(1, _SEQUENCES // (longest - shortest + 1))
     for length in range(shortest, longest + 1):
-        words = random.integers(0, network.symbols, (each, length))
-        np.add.at(sums, minimal.final(words), network.states(words))
+        sequences = random.integers(0, network.symbols, (each, length))
+        np.add.at(sums, minimal.final(sequences), network.states(sequences))
     sizes = np.linalg.norm(sums, axis=1, keepdims=True)
     if not (sizes > 0).all():
         raise NetworkError(
@@ -50,10 +50,10 @@ def prototypes(network: Network, machine: Machine, shortest: int = 0, longest: i
 
 
 def snap_exact(network: Network, given: Prototypes, dtype: torch.dtype = torch.float32) -> Compiled:
-    """Puts one-hot states in place of the prototypes: A' moves them as the machine does, U' = U V^T reads them.
+    """Replace the prototypes by one-hot states: A' moves them as the machine does, U' = U V^T reads them.
 
-    Logits of a state are then those that the trained network gives at its prototype, with the trained margins; where
-    these are wrong at a prototype, the plain one-hot readout is used.
+    The logits of a state are then those of the trained network at its prototype, with the trained margins; where these
+    are wrong at a prototype, the plain one-hot readout is used.
     """
     made = one_hot(given.machine, dtype)
     logits = (network.readout @ given.vectors.T).astype(np.float32 if dtype == torch.float32 else np.float64)
@@ -69,10 +69,10 @@ def snap_exact(network: Network, given: Prototypes, dtype: torch.dtype = torch.f
 
 
 def snap_project(network: Network, given: Prototypes, dtype: torch.dtype = torch.float64) -> Compiled:
-    """Keeps the hidden space: A' = V P V^+ moves prototypes exactly as the machine does, and forgets all else.
+    """Keep the hidden space: A' = V P V^+ moves prototypes exactly as the machine does, and maps all else to 0.
 
-    For permutation machines V is first restricted to the invariant parts that the network really uses; otherwise V^+
-    would blow up what is only noise.
+    For permutation machines V is first restricted to the invariant parts that the network uses; otherwise V^+ would
+    amplify noise.
     """
     machine, vectors = given.machine, given.vectors
     parts = parts_of(machine)

@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 
 
 def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Writes tensors and plain values as the directory's checkpoint; on any failure the former one stays."""
+    """Write tensors and plain values as the directory's checkpoint; on any failure the former one stays."""
     contents = {
         "tensors.safetensors": save({key: tensor.contiguous() for key, tensor in tensors.items()}),
         "values.json": json.dumps(values).encode(),
@@ -52,7 +52,7 @@ def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], val
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Reads the directory's checkpoint, or gives None where there is none; damage is an error."""
+    """Read the directory's checkpoint; None where there is none; damage is an error."""
     manifest = directory / MANIFEST
     if not manifest.exists():
         return None

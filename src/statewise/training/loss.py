@@ -1,19 +1,28 @@
-"""What training lowers: the cross-entropy of a batch's answers."""
+"""What training lowers, stated once for single models and for stacked ones."""
 
-from typing import Any
+from typing import Literal
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from statewise.tasks.task import Batch
+from statewise.models.interface import SequenceModel
+from statewise.tasks import Batch
 
 
-def objective(model: Any, batch: Batch) -> Tensor:
-    """Gives a model's mean cross-entropy over all tokens after which an answer is asked for."""
+def answer_loss(
+    logits: Float[Tensor, "answer classes"], right: Int[Tensor, " answer"], reduction: Literal["mean", "none"] = "mean"
+) -> Float[Tensor, "*answer"]:
+    """Compute the cross-entropy of answers: their mean, or that of each."""
+    return nn.functional.cross_entropy(logits, right, reduction=reduction)
+
+
+def objective(model: SequenceModel, batch: Batch) -> Float[Tensor, ""]:
+    """Compute a model's mean loss over all tokens after which an answer is asked for."""
     words = torch.from_numpy(batch.words)
     if batch.asked is None:
         logits = model.at_end(words, torch.from_numpy(batch.lengths))
-        return nn.functional.cross_entropy(logits, torch.from_numpy(batch.finals))
+        return answer_loss(logits, torch.from_numpy(batch.finals))
     rows, places = (torch.from_numpy(index) for index in batch.asked.nonzero())
     right = torch.from_numpy(batch.outputs)[rows, places]
-    return nn.functional.cross_entropy(model(words)[rows, places], right)
+    return answer_loss(model(words)[rows, places], right)

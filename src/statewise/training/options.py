@@ -1,32 +1,27 @@
-"""The resolved configuration of one run: a recipe's defaults, then a file, then flags."""
+"""The resolved options of one run: a recipe's defaults, then a file, then flags; validated once.
 
+Options are flat, as a TOML file and the command line have them. They travel as the values that use them: a model's
+options, sequence lengths, an optimisation, an evaluation plan. A run has one identity, the hash of all of its options.
+"""
+
+import hashlib
+import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, shorten, unknown_name
-from statewise.expressions import Call, parse
 from statewise.files import reason_of
-from statewise.tasks.task import Lengths, Supervision
-from statewise.training.plan import Optimisation, Plan
+from statewise.machines import Machine, machine
+from statewise.models.table import kind_of
+from statewise.tasks import Lengths, Supervision, Task
+from statewise.training.plans import EvaluationPlan, Optimisation
 
-_SLOW = {"readout": "plain", "embedding": 0, "supervision": "aligned", "steps": 5_000, "clip": 1.0}
-# what our recipe sets by model: levels with few parameters move them further, and where only the end of a word is cheap
-# to compute, words get far longer; baselines see the lengths of the paper only
-BY_MODEL: dict[str, dict[str, Any]] = {
-    **{key: {"readout": "plain", "embedding": 0} for key in ("rnn", "lstm", "gru")},
-    # these two need every prefix of a word to learn from, and far more steps
-    "mamba": {**_SLOW, "lr": 2e-3},
-    "transformer": {**_SLOW, "hidden": 128, "warmup": 500},
-    "full": {"lr": 1e-3, "late": 160, "growth_share": 0.3},
-    "cp": {"lr": 1e-3, "late": 80, "growth_share": 0.3},
-    "block": {"lr": 1e-2, "late": 1_280, "growth_share": 0.3},
-    "rotation": {"lr": 1e-2, "late": 10_240, "growth_share": 0.3},
-    "diagonal": {"lr": 3e-3, "clip": 1.0},
-    "positive": {"lr": 3e-3, "clip": 1.0},
-}
+if TYPE_CHECKING:
+    from statewise.models import ModelOptions
 
 RECIPES: dict[str, dict[str, Any]] = {
     # the paper's protocol to the letter; what it leaves open is in docs/recipes.md
@@ -39,7 +34,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "schedule": "constant",
         "late": 0,
     },
-    # ours
+    # ours; each model's own settings are in the table of models
     "statewise": {
         "hidden": 64,
         "embedding": 0,
@@ -52,12 +47,16 @@ RECIPES: dict[str, dict[str, Any]] = {
         "length_power": 1.0,
     },
 }
+# of options that later versions added: left out where they have their defaults, so that earlier identities stay
+_ADDED = {"source": None}
+# JSON and TOML have lists
+Positives = Annotated[tuple[Annotated[int, Field(ge=1, strict=True)], ...], Field(min_length=1, strict=False)]
 
 
-class RunConfig(BaseModel):
+class RunOptions(BaseModel):
     """Everything that a run's numbers depend on."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     task: str
     model: str
@@ -78,7 +77,7 @@ class RunConfig(BaseModel):
     length_power: float = Field(default=Optimisation.length_power, le=10)
     shortest: int = Lengths.shortest
     longest: int = Lengths.longest
-    # shares of all steps: over which words grow to `longest`; in which they grow to `late`; at which that ends
+    # shares of all steps: over which lengths grow to `longest`; in which they grow to `late`; at which that ends
     growth_share: float = Field(default=0.0, ge=0, le=1)
     late: int
     late_share: float = Field(default=0.5, ge=0, le=1)
@@ -87,39 +86,119 @@ class RunConfig(BaseModel):
     samples: int | None = Field(default=None, le=10**8)
     validation: int = Field(default=0, le=10**8)
     seed: int = Field(default=0, ge=0, lt=2**63)
-    every: int = Field(default=Plan.every, ge=1)
-    probe: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.probe, min_length=1)
-    probe_words: int = Field(default=Plan.probe_words, ge=1)
-    test_lengths: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=Plan.lengths, min_length=1)
-    words: int = Field(default=Plan.words, ge=1, le=10**8)
-    stop_score: float = Plan.stop_score
-    patience: int = Field(default=Plan.patience, ge=1)
-    settle: float = Plan.settle
+    every: int = Field(default=EvaluationPlan.every, ge=1)
+    probe: Positives = EvaluationPlan.probe
+    probe_words: int = Field(default=EvaluationPlan.probe_words, ge=1)
+    test_lengths: Positives = EvaluationPlan.lengths
+    words: int = Field(default=EvaluationPlan.words, ge=1, le=10**8)
+    stop_score: float = EvaluationPlan.stop_score
+    patience: int = Field(default=EvaluationPlan.patience, ge=1)
+    settle: float = EvaluationPlan.settle
+    # of a user's own model, the hash of its source text
+    source: str | None = None
+
+    @property
+    def model_options(self) -> "ModelOptions":
+        """What the model is made of."""
+        from statewise.models import ModelOptions
+
+        return ModelOptions(self.model, self.hidden, self.embedding, self.additive, self.readout)
+
+    @property
+    def lengths(self) -> Lengths:
+        """How long training sequences are."""
+        growth = round(self.steps * self.growth_share)
+        late_from = round(self.steps * (1 - self.late_share))
+        late_to = max(late_from, round(self.steps * self.late_until))
+        return Lengths(self.shortest, self.longest, growth, self.late, late_from, late_to)
+
+    @property
+    def optimisation(self) -> Optimisation:
+        """How weights are optimised."""
+        return Optimisation(
+            self.lr,
+            self.steps,
+            self.batch,
+            self.schedule,
+            self.warmup,
+            self.weight_decay,
+            self.readout_decay,
+            self.clip,
+            self.average,
+            self.length_power,
+        )
+
+    @property
+    def evaluation(self) -> EvaluationPlan:
+        """What is evaluated and when."""
+        return EvaluationPlan(
+            self.every,
+            self.probe,
+            self.probe_words,
+            self.test_lengths,
+            self.words,
+            self.stop_score,
+            self.patience,
+            self.settle,
+        )
+
+    def build_task(self, kept: Machine | None = None) -> Task:
+        """Build the task, on the machine that a run kept if it is given."""
+        return Task(kept or machine(self.task), self.lengths, self.supervision, self.samples, self.validation)
+
+    def key(self, machine_text: str | None = None) -> str:
+        """Return the identity of the run: a hash of its options, and of the machine's text if that came from a file."""
+        written = json.dumps([self.to_dict(), machine_text], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(written.encode()).hexdigest()[:32]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as JSON has them."""
+        written = self.model_dump(mode="json")
+        return {name: value for name, value in written.items() if name not in _ADDED or value != _ADDED[name]}
+
+    def change(self, **options: Any) -> "RunOptions":
+        """Return the same options with some changed, validated again."""
+        return validate_options(self.to_dict() | options)
 
 
-def resolve(file: Path | None, flags: dict[str, Any]) -> RunConfig:
-    """Puts a configuration together; an unknown key, a wrong type or a missing name is one sentence."""
+def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
+    """Resolve the options of a run; an unknown key, a wrong type or a missing name is one sentence.
+
+    Args:
+        options: as given by flags or keywords; None is not given.
+        file: a TOML file with any of them, which flags override.
+    """
     given = _read(file) if file is not None else {}
-    given |= {key: value for key, value in flags.items() if value is not None}
-    unknown = sorted(given.keys() - RunConfig.model_fields.keys())
-    if unknown:
-        raise unknown_name("config key", unknown[0], RunConfig.model_fields)
+    given |= {name: value for name, value in options.items() if value is not None}
     for needed in ("task", "model"):
         if needed not in given:
+            _check_names(given)
             raise RunError(f"the run has no {needed}; name one, with --{needed} or in the file")
+    _check_names(given)
     recipe = given.get("recipe", "statewise")
     if not isinstance(recipe, str) or recipe not in RECIPES:
         raise unknown_name("recipe", str(recipe), RECIPES)
-    parsed = parse(str(given["model"]))
-    by_model = BY_MODEL.get(parsed.name, {}) if isinstance(parsed, Call) and recipe == "statewise" else {}
-    # a fixed set of words has one distribution of lengths
+    kind = kind_of(str(given["model"])) if recipe == "statewise" else None
+    by_model = dict(kind.recipe) if kind is not None else {}
+    # a fixed set of sequences has one distribution of lengths
     fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
+    return validate_options(RECIPES[recipe] | by_model | fixed | given)
+
+
+def validate_options(given: Mapping[str, Any]) -> RunOptions:
+    """Validate complete options; the first that is wrong is one sentence."""
     try:
-        return RunConfig.model_validate(RECIPES[recipe] | by_model | fixed | given)
+        return RunOptions.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RunError(f"config key {where} is {shorten(first['input'])}: {first['msg'].lower()}; correct it") from None
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    unknown = sorted(given.keys() - RunOptions.model_fields.keys())
+    if unknown:
+        raise unknown_name("config key", unknown[0], RunOptions.model_fields)
 
 
 def _read(file: Path) -> dict[str, Any]:

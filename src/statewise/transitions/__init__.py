@@ -2,7 +2,6 @@
 
 from statewise.transitions.additive import Additive
 from statewise.transitions.block import Block
-from statewise.transitions.catalogue import LEVELS, transition
 from statewise.transitions.cp import CP
 from statewise.transitions.diagonal import Diagonal
 from statewise.transitions.full import Full
@@ -12,7 +11,6 @@ from statewise.transitions.transition import LinearTransition, Transition, tabul
 
 __all__ = [
     "CP",
-    "LEVELS",
     "Additive",
     "Block",
     "Diagonal",
@@ -22,5 +20,4 @@ __all__ = [
     "Rotation",
     "Transition",
     "tabulate",
-    "transition",
 ]

@@ -23,6 +23,7 @@ class Block(LinearTransition):
     norm_preserving = False
     positive = False
     composable = True
+    stackable = True
 
     def __init__(
         self,

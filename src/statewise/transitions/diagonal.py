@@ -23,6 +23,7 @@ class Diagonal(LinearTransition):
     norm_preserving = False
     positive = False
     composable = True
+    stackable = True
 
     def __init__(
         self,

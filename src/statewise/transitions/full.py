@@ -23,6 +23,7 @@ class Full(LinearTransition):
     norm_preserving = False
     positive = False
     composable = True
+    stackable = True
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class Positive(LinearTransition):
     norm_preserving = False
     positive = True
     composable = True
+    stackable = True
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class Rotation(LinearTransition):
     norm_preserving = True
     positive = False
     composable = True
+    stackable = True
 
     def __init__(
         self,

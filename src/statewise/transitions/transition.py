@@ -60,12 +60,14 @@ class LinearTransition(Transition):
         norm_preserving: |A(x) h| = |h|.
         positive: every entry of A(x) is at least 0.
         composable: products of matrices of this level are of this level, and `compose` multiplies coefficients.
+        stackable: weights of several networks can be stacked, so that they train in one tensor program.
     """
 
     commutes: ClassVar[bool]
     norm_preserving: ClassVar[bool]
     positive: ClassVar[bool]
     composable: ClassVar[bool]
+    stackable: ClassVar[bool] = False
 
     @abstractmethod
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, selective_scan
-from statewise.models.baselines.stateful import StatefulModel
+from statewise.models.interface import RecurrentModel
 
 Eigenvalues = Literal["positive", "signed"]
 _STATE, _EXPAND, _KERNEL = 16, 2, 4
@@ -77,7 +77,7 @@ class MambaBlock(nn.Module):
 
 
 @final
-class MambaTracker(StatefulModel):
+class MambaTracker(RecurrentModel):
     """An embedding, Mamba blocks, a last norm, and a linear readout.
 
     Args:

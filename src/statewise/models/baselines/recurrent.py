@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from statewise.models.baselines.stateful import StatefulModel
+from statewise.models.interface import RecurrentModel
 
 _CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 @final
-class RecurrentTracker(StatefulModel):
+class RecurrentTracker(RecurrentModel):
     """An embedding of the hidden size, one or more recurrent layers of torch, and a linear readout."""
 
     def __init__(

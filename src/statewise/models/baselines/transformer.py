@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.errors import RunError, TransitionError
-from statewise.models.baselines.stateful import StatefulModel
+from statewise.models.interface import RecurrentModel
 
 Positions = Literal["learned", "none"]
 MAX_POSITIONS = 1024
@@ -49,7 +49,7 @@ class TransformerBlock(nn.Module):
 
 
 @final
-class TransformerTracker(StatefulModel):
+class TransformerTracker(RecurrentModel):
     """An embedding, learned positions or none, blocks, a last norm, and a linear readout.
 
     Args:
@@ -76,7 +76,7 @@ class TransformerTracker(StatefulModel):
         self.heads = heads
         self.embedding = nn.Embedding(symbols, hidden_size)
         self.positions = nn.Embedding(MAX_POSITIONS, hidden_size) if positions == "learned" else None
-        self.longest_word = MAX_POSITIONS if positions == "learned" else None
+        self.longest = MAX_POSITIONS if positions == "learned" else None
         self.blocks = nn.ModuleList(TransformerBlock(hidden_size, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden_size)
         self.readout = nn.Linear(hidden_size, classes, bias=False)
@@ -113,6 +113,6 @@ class TransformerTracker(StatefulModel):
             after.append(cache)
         return self.readout(self.norm(x)), after
 
-    def words_at_once(self, length: int) -> int:
+    def sequences_at_once(self, length: int) -> int:
         """Bounds the keys and values that a word leaves behind."""
         return max(1, _CACHE_FLOATS // (2 * len(self.blocks) * self.readout.weight.shape[1] * length))

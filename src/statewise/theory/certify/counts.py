@@ -1,9 +1,9 @@
-"""Proofs for diagonal networks: states and logits of a commutative machine depend on how often each symbol came.
+"""Proofs for diagonal networks: the state of a commutative machine, and the logits, depend on counts of symbols only.
 
 Count up to N exactly, and take everything beyond as one cell (or two, by parity): a factor of modulus 1 is then a sign,
-and a smaller one lies between 0 and its N-th power. If every cell has the right logit largest for all values in these
-intervals, the network is right on every word. Matrices may first be multiplied by positive numbers, so that the largest
-entry of each is 1 in modulus.
+and a smaller one lies between 0 and its N-th power. If in every cell the target logit is the largest for all values in
+these intervals, the network is correct on every word. Matrices may first be multiplied by positive numbers, so that the
+largest entry of each is 1 in modulus.
 """
 
 import math
@@ -22,12 +22,12 @@ _MAX_ENTRIES = 20_000_000
 
 @dataclass(frozen=True)
 class CountProof:
-    """What was shown by counting: right for all words, or wrong on one.
+    """A decision by counting: correct on all words, or wrong on one.
 
     Args:
-        equal: whether all cells are right.
-        word: a word of a cell that is wrong, to be confirmed; None if all are right.
-        cells: how many cells were looked at.
+        equal: whether all cells are correct.
+        word: a word of a cell that is wrong, to be confirmed; None if all are correct.
+        cells: how many cells there are.
     """
 
     equal: bool
@@ -36,7 +36,7 @@ class CountProof:
 
 
 def decide_by_counts(network: Network, machine: Machine, shortest: int = 0) -> CountProof | None:
-    """Proves a diagonal network right or finds a wrong word; None where neither is seen within bounds."""
+    """Prove a diagonal network correct or find a wrong word; None where neither succeeds within the bounds."""
     diagonal = np.einsum("aii->ai", network.matrices)
     if (network.matrices != diagonal[:, :, None] * np.eye(network.hidden)).any():
         return None
@@ -50,14 +50,14 @@ def decide_by_counts(network: Network, machine: Machine, shortest: int = 0) -> C
     free = _free_symbols(network, minimal, diagonal)
     for bound in (2, 4, 8, 16, 32, 64):
         parts = [_Counted.of(minimal.delta[:, a], values[a], lasting[a], bound) for a in free]
-        proof = _judge(network, minimal, free, parts, shortest)
+        proof = _check_cells(network, minimal, free, parts, shortest)
         if proof is not None:
             return proof
     return None
 
 
 def _free_symbols(network: Network, machine: Machine, diagonal: np.ndarray) -> list[int]:
-    """Gives symbols of which all others are products, in the machine and, exactly, in the network."""
+    """Return symbols of which all others are products, in the machine and, exactly, in the network."""
     found = generators(machine)
     free = list(found.symbols)
     for symbol in range(machine.symbols):
@@ -86,7 +86,7 @@ def _is_product(network: Network, diagonal: np.ndarray, found: Generators, symbo
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """One symbol, by how often it came: where that leads states, and between which bounds each factor then lies."""
+    """One symbol, by its count: where that leads each state, and the bounds of each factor."""
 
     moves: Int[np.ndarray, "cell state"]
     low: Float[np.ndarray, "cell feature"]
@@ -96,7 +96,7 @@ class _Counted:
 
     @staticmethod
     def of(move: np.ndarray, values: np.ndarray, lasting: np.ndarray, bound: int) -> "_Counted | None":
-        """Counts to `bound`; None where the machine tells apart more counts, or by more than parity."""
+        """Count to `bound`; None where the machine distinguishes larger counts by more than their parity."""
         powers = [np.arange(len(move))]
         for _ in range(bound + 2):
             powers.append(move[powers[-1]])
@@ -113,9 +113,10 @@ class _Counted:
         return _Counted(np.stack(powers[: bound + residues]), low, high, bound)
 
 
-def _judge(
+def _check_cells(
     network: Network, machine: Machine, free: list[int], parts: list[_Counted | None], shortest: int
 ) -> CountProof | None:
+    """Check every combination of counts; None where some can neither be proven correct nor wrong."""
     counted = [part for part in parts if part is not None]
     sizes = [len(part.low) for part in counted]
     if len(counted) < len(parts) or np.prod(sizes, dtype=float) * network.hidden > _MAX_ENTRIES:

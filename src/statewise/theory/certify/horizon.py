@@ -1,15 +1,15 @@
-"""Proven horizons: how long a network that is nearly a machine stays right.
+"""Proven horizons: the length up to which a network that is nearly a machine is correct.
 
 Give each machine state q a vector v_q, and write h_t = c (v_q + e) with c > 0. One symbol makes of it
 
     A v_q = s v_q' + r,    e' = (r + A e) / s,    |e'| <= |r| / s + (|A| / s) |e|,
 
-so errors grow at most by X' = rho + kappa X, with rho and kappa the largest over all arrows. The answer is right while
-X < rad, the distance from any v_q to where another class ties. If kappa < 1 and the errors settle below rad, the
-network is right for ever. Any norm |R e| will do: coordinates in which the vectors are an orthonormal frame suit
-groups, whose matrices are then nearly orthogonal; coordinates in which they are one-hot, with sums of absolute values,
-suit maps, whose matrices then move each entry to one other. All is computed in float64, and each number is moved by a
-bound on its own rounding to the safe side.
+so errors grow at most by X' = rho + kappa X, with rho and kappa the largest over all states and symbols. The answer is
+correct while X < rad, the distance from any v_q to where another class ties. If kappa < 1 and the errors settle below
+rad, the network is correct at every length. Any norm |R e| will do: coordinates in which the vectors are an orthonormal
+frame suit groups, whose matrices are then nearly orthogonal; coordinates in which they are one-hot, with sums of
+absolute values, suit maps, whose matrices then move each entry to one other. All is computed in float64, and each
+number is moved by a bound on its own rounding error to the safe side.
 """
 
 import math
@@ -34,7 +34,7 @@ class Horizon:
     """A proven statement about all words of some lengths.
 
     Args:
-        length: words of up to so many symbols are answered rightly; None for all.
+        length: all words of up to so many symbols are answered correctly; None for all words.
         rho: the most that one symbol adds to the error.
         kappa: the most by which one symbol multiplies it.
         radius: the error at which an answer may turn wrong.
@@ -49,10 +49,10 @@ class Horizon:
 def prove_horizon(
     network: Network, machine: Machine, vectors: Float[np.ndarray, "state hidden"] | None = None
 ) -> Horizon | None:
-    """Proves how long a network is right, in the best coordinates that are at hand; None where nothing is shown.
+    """Prove up to which length a network is correct, in the best of several norms; None where nothing is proven.
 
     Args:
-        network: what is judged.
+        network: the network under test.
         machine: a machine all of whose states are reached.
         vectors: v_q; None takes the hidden state after a shortest word to each state.
     """
@@ -90,15 +90,15 @@ class _Frame:
         return math.inf if off >= 0.5 else _UP / (1 - off)
 
     def vector(self, values: np.ndarray) -> float:
-        """Bounds |values| from above."""
+        """Bound |values| from above."""
         return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).sum()) * _UP
 
     def dual(self, values: np.ndarray) -> float:
-        """Bounds the largest values . e with |e| = 1 from above."""
+        """Bound the largest values . e with |e| = 1 from above."""
         return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).max()) * _UP
 
     def matrix(self, values: np.ndarray) -> float:
-        """Bounds the norm of a matrix from above: |N|^2 = |N^T N| is at most its largest row sum."""
+        """Bound the norm of a matrix from above: |N|^2 = |N^T N| is at most its largest row sum."""
         if self.norm == "sum":
             return float(np.abs(values).sum(axis=0).max()) * _UP
         product = values.T @ values
@@ -107,6 +107,7 @@ class _Frame:
 
 
 def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
+    """Return coordinates to try: plain, those of the vectors' own frame, and those in which they are one-hot."""
     states, hidden = vectors.shape
     plain = np.eye(hidden)
     frames = [_Frame(plain, plain, "euclid")]
@@ -124,6 +125,7 @@ def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
 
 
 def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame) -> Horizon | None:
+    """Prove a horizon in one norm; None where nothing is proven."""
     loss, slack = frame.loss, (network.hidden + 4) * _UNIT
     if not math.isfinite(loss):
         return None
@@ -133,7 +135,7 @@ def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _F
     if radius is None or first is None or not first < radius:
         return None
     if math.isinf(radius):
-        # a single class is always right
+        # a single class is always correct
         return Horizon(None, 0.0, 0.0, radius)
     rho = kappa = 0.0
     sizes = np.abs(frame.into), np.abs(frame.back)
@@ -151,7 +153,7 @@ def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _F
 
 
 def _steps(first: float, rho: float, kappa: float, radius: float) -> int | None:
-    """Gives the most steps after which X is still below the radius; None if it always is."""
+    """Return the most steps after which X is still below the radius; None if it always is."""
     if kappa < 1 and max(first, rho / (1 - kappa)) * (1 + 1e-9) < radius:
         return None
     growth = max(kappa - 1, 0.0)
@@ -169,7 +171,7 @@ def _steps(first: float, rho: float, kappa: float, radius: float) -> int | None:
 def _radius(
     network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame, loss: float, slack: float
 ) -> float | None:
-    """Gives the least distance to a tie, over all states and rival classes."""
+    """Return the least distance to a tie, over all states and rival classes; None where a state is answered wrong."""
     least = math.inf
     for q, output in enumerate(machine.outputs.tolist()):
         for other in range(network.classes):
@@ -187,7 +189,7 @@ def _radius(
 def _off(
     moved: np.ndarray, target: np.ndarray, bound: np.ndarray, frame: _Frame, slack: float
 ) -> tuple[float | None, float]:
-    """Writes a vector as s (target + e); gives a bound on |e|, and s."""
+    """Return a bound on |e|, and s, for a vector written as s (target + e); None where s is not positive."""
     scale = float(moved @ target) / float(target @ target)
     if scale <= 0:
         return None, 0.0

@@ -1,7 +1,7 @@
 """Exact decisions: equality of a network and a machine on all words, in whole numbers.
 
 A positive factor of a hidden state changes no answer, so a state is kept as a direction: a vector of whole numbers
-without a common divisor. If words lead to finitely many pairs (direction, machine state), looking at each pair once
+without a common divisor. If words lead to finitely many pairs (direction, machine state), checking each pair once
 decides all words; breadth first, the first wrong pair gives a shortest counterexample.
 
 Where directions are infinitely many, the logits may still be a function of the machine's state: U h_w = L[q_w] for all
@@ -37,22 +37,22 @@ class Decided:
     Args:
         equal: whether the two answer alike on every word that is long enough.
         word: a shortest word on which they differ; None if they do not.
-        looked_at: how many pairs or vectors were looked at.
+        checked: how many pairs or vectors were checked.
     """
 
     equal: bool
     word: tuple[int, ...] | None
-    looked_at: int
+    checked: int
 
 
 def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit: int = MAX_PAIRS) -> Decided | None:
-    """Decides by all reachable directions; None where there are too many, or weights are not small whole numbers.
+    """Decide by all reachable directions; None where there are too many, or weights are not small whole numbers.
 
     Args:
-        network: what is judged.
-        machine: what it should be; the same symbols in the same order.
+        network: the network under test.
+        machine: the machine that it should be; the same symbols in the same order.
         shortest: words of fewer symbols do not count.
-        limit: how many pairs may be looked at.
+        limit: how many pairs to check at most.
     """
     matrices, initial, readout = network.integers
     if abs(matrices).max() > _LARGEST_WEIGHT:
@@ -63,7 +63,7 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
     reached: dict[tuple[tuple[int, ...], int, int], tuple[int, int]] = {first: (-1, -1)}
     order: list[tuple[tuple[int, ...], int, int]] = [first]
     for here, (direction, state, length) in enumerate(order):
-        if length >= shortest and not _right(readout, direction, int(machine.outputs[state])):
+        if length >= shortest and not _correct(readout, direction, int(machine.outputs[state])):
             return Decided(False, _word(order, reached, here), len(order))
         for symbol, there in enumerate(_move(matrices, as_floats, largest, direction)):
             following = (there, int(machine.delta[state, symbol]), min(length + 1, shortest))
@@ -76,18 +76,18 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
 
 
 def decide_by_series(network: Network, machine: Machine, shortest: int = 0) -> Decided | None:
-    """Decides by affine hulls; None where logits are no function of the machine's state.
+    """Decide by affine hulls; None where logits are no function of the machine's state.
 
-    That is no refutation: the largest logit may still be the right one.
+    That is no refutation: the largest logit may still be the correct one.
     """
     matrices = [_fractions(matrix) for matrix in network.matrices]
     readout, initial = _fractions(network.readout), _fractions(network.initial)
     hulls: dict[int, _Hull] = {}
     waiting: deque[tuple[int, np.ndarray]] = deque([(machine.start, initial)])
-    looked_at = 0
+    checked = 0
     while waiting:
         state, h = waiting.popleft()
-        looked_at += 1
+        checked += 1
         if state not in hulls:
             hulls[state] = _Hull(h)
             grown = h
@@ -101,7 +101,7 @@ def decide_by_series(network: Network, machine: Machine, shortest: int = 0) -> D
     wrong = [q for q, hull in hulls.items() if not _largest((readout @ hull.point).tolist(), int(machine.outputs[q]))]
     # a wrong state is wrong on every word that leads there
     words = [word for q in wrong if (word := _word_to(machine, q, shortest)) is not None]
-    return Decided(not words, min(words, key=len, default=None), looked_at)
+    return Decided(not words, min(words, key=len, default=None), checked)
 
 
 class _Hull:
@@ -112,7 +112,7 @@ class _Hull:
         self.rows: list[tuple[int, np.ndarray]] = []
 
     def add(self, difference: np.ndarray) -> bool:
-        """Widens the space by a difference; says whether it was new."""
+        """Widen the space by a difference; return whether it was new."""
         for pivot, row in self.rows:
             if difference[pivot]:
                 difference = difference - difference[pivot] * row
@@ -126,7 +126,7 @@ class _Hull:
 def _move(
     matrices: np.ndarray, as_floats: np.ndarray, largest: int, direction: tuple[int, ...]
 ) -> list[tuple[int, ...]]:
-    """Gives the direction after each symbol; in float64 where every sum is below 2^53, so that nothing is rounded."""
+    """Return the direction after each symbol; in float64 where every sum is below 2^53, so that nothing is rounded."""
     if largest * max(map(abs, direction)) < _EXACT:
         moved = (as_floats @ np.array(direction, dtype=np.float64)).astype(np.int64)
         divisors = np.maximum(np.gcd.reduce(moved, axis=1, keepdims=True), 1)
@@ -140,7 +140,8 @@ def _primitive(vector: np.ndarray) -> tuple[int, ...]:
     return tuple(value // divisor for value in vector.tolist())
 
 
-def _right(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool:
+def _correct(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool:
+    """Return whether an output's logit is the largest, without rounding."""
     if int(abs(readout).max()) * len(direction) * max(1, *map(abs, direction)) < _EXACT:
         logits = (readout.astype(np.float64) @ np.array(direction, dtype=np.float64)).tolist()
     else:
@@ -149,13 +150,14 @@ def _right(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool
 
 
 def _largest(logits: Sequence[Any], output: int) -> bool:
-    """Whether a logit is larger than all others; an output beyond the readout never is."""
+    """Return whether an output's logit is larger than all others; an output beyond the readout has none."""
     if output >= len(logits):
         return False
     return all(logit < logits[output] for c, logit in enumerate(logits) if c != output)
 
 
 def _word(order: list, reached: dict, place: int) -> tuple[int, ...]:
+    """Return the word by which a pair was first reached."""
     symbols: list[int] = []
     while place >= 0:
         place, symbol = reached[order[place]]
@@ -164,7 +166,7 @@ def _word(order: list, reached: dict, place: int) -> tuple[int, ...]:
 
 
 def _word_to(machine: Machine, state: int, shortest: int) -> tuple[int, ...] | None:
-    """Gives a shortest word of at least so many symbols that leads from the start to a state."""
+    """Return a shortest word of at least so many symbols that leads from the start to a state; None if none does."""
     first: tuple[int, int] = (machine.start, 0)
     words: dict[tuple[int, int], tuple[int, ...]] = {first: ()}
     waiting: deque[tuple[int, int]] = deque([first])

@@ -1,8 +1,8 @@
-"""The search for a word on which a network differs from its machine.
+"""Search for a word on which a network differs from its machine.
 
-First all words, while they are few enough; then those whose right logit leads by least, kept apart by the state they
-lead to; then powers x u^n z: along u^n a network that is not exact drifts, and the drift shows sooner or later. What is
-found in floats counts only after it was replayed exactly.
+All words come first, while they are few enough; then a beam of the words with the smallest margins, separately for each
+machine state; then powers x u^n z: along u^n a network that is not exact drifts, and the drift shows sooner or later. A
+word found in floating point counts only after an exact replay.
 """
 
 import itertools
@@ -14,17 +14,56 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statewise.machines import Machine, access_words
-from statewise.theory.certify.replay import Replayed, Word, move_all, replay
+from statewise.theory.certify.exact_replay import Replayed, Word, move_all, replay
 from statewise.theory.network import Network
 
 _MAX_NUMBERS = 2_000_000
 _WIDTH, _SHALLOW, _DEEPEST = 1_500, 60, 300
 _MAX_LOOPS, _MAX_TIMES = 64, 20_000
+# what each phase leaves of the budget is there for the next: all words, a shallow beam, powers, a deep beam
+_PHASES = (0.2, 0.4, 0.8, 1.0)
+
+
+class Budget:
+    """A limit on a search: a number of hidden-state updates or, where none is given, seconds on the clock.
+
+    One update is one product of a matrix with a hidden state, in floating point or in an exact replay. With a number of
+    updates the clock is never read: the search is a function of its arguments alone, however fast the computer is.
+
+    Args:
+        seconds: the limit on the clock, where `work` is None.
+        work: the limit in hidden-state updates.
+    """
+
+    def __init__(self, seconds: float, work: int | None = None) -> None:
+        self._limit = seconds if work is None else work
+        self._began = time.perf_counter() if work is None else None
+        self._spent = 0
+        self._share = 1.0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to spend."""
+        return self._limit <= 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the share that may be spent so far is spent."""
+        spent = self._spent if self._began is None else time.perf_counter() - self._began
+        return spent >= self._share * self._limit
+
+    def allow(self, share: float) -> None:
+        """Permit spending up to a share of the whole, what is spent already included."""
+        self._share = share
+
+    def spend(self, updates: int) -> None:
+        """Record hidden-state updates."""
+        self._spent += updates
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A word, and what is certain about it."""
+    """A word, its exact replay, and the search that found it."""
 
     word: Word
     replayed: Replayed
@@ -33,13 +72,13 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search came to.
+    """The result of a search.
 
     Args:
         counterexample: the shortest that was found and confirmed; None if none was.
-        proven: all words of the lengths asked for, up to this many symbols, are answered rightly, with rounding
-            bounded; None if not even the shortest are.
-        tried: what was looked at, in words.
+        proven: the length up to which all words that count are answered correctly, with rounding errors bounded; None
+            if not even the shortest are.
+        tried: what was searched, in words.
     """
 
     counterexample: Counterexample | None
@@ -47,29 +86,44 @@ class Search:
     tried: tuple[str, ...]
 
 
-def search(network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0) -> Search:
-    """Looks for a counterexample, shortest words first, for about so many seconds."""
-    began = time.perf_counter()
-    everything = _Everything(network, machine, shortest)
-    found = everything.run(began + 0.2 * seconds)
-    tried = [f"all words up to {everything.depth} symbols"]
+def search(
+    network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0, *, work: int | None = None
+) -> Search:
+    """Search for a counterexample, shortest words first.
+
+    Args:
+        network: the network under test.
+        machine: the machine that it should be.
+        shortest: words of fewer symbols do not count.
+        seconds: about how long to search on the clock; ignored where `work` is given.
+        work: about how many hidden-state updates (products of a matrix with a hidden state) to make. The result is
+            then the same on every computer; None leaves the clock as the only limit.
+    """
+    budget = Budget(seconds, work)
+    all_words = _AllWords(network, machine, shortest)
+    budget.allow(_PHASES[0])
+    found = all_words.run(budget)
+    tried = [f"all words up to {all_words.depth} symbols"]
     if found is None:
-        deepest, found = _beam(network, machine, shortest, began + 0.4 * seconds, everything, _SHALLOW)
+        budget.allow(_PHASES[1])
+        deepest, found = _beam(network, machine, shortest, budget, all_words, _SHALLOW)
         most = None if found is None else len(found.word) - 1
-        loops, times, power = _powers(network, machine, shortest, began + 0.8 * seconds, most)
+        budget.allow(_PHASES[2])
+        loops, times, power = _powers(network, machine, shortest, budget, most)
         found = power or found
         # a power is easy to read: a word that is no power must be a good deal shorter
         limit = _DEEPEST if found is None else min(_DEEPEST, round(0.9 * len(found.word)))
         if limit > _SHALLOW:
-            deepest, other = _beam(network, machine, shortest, began + seconds, everything, limit)
+            budget.allow(_PHASES[3])
+            deepest, other = _beam(network, machine, shortest, budget, all_words, limit)
             found = other or found
         tried.append(f"words of small margin up to {deepest} symbols")
         tried.append(f"powers of {loops} words, up to {times:,} times")
-    return Search(found, everything.proven, tuple(tried))
+    return Search(found, all_words.proven, tuple(tried))
 
 
-class _Everything:
-    """All words of one length after the other, with bounds on the rounding of float64.
+class _AllWords:
+    """All words, one length after another, with bounds on the rounding errors of float64.
 
     With |A| for the matrix of absolute values, a product of t matrices and a vector computed in floats is off by at
     most gamma |A_t| ... |A_1| |h_0|, gamma = t (H + 2) u / (1 - t (H + 2) u): the bounds g below are these products.
@@ -83,8 +137,8 @@ class _Everything:
         self.depth = 0
         self.proven: int | None = None
 
-    def run(self, until: float) -> Counterexample | None:
-        """Goes on while all words of the next length fit."""
+    def run(self, budget: Budget) -> Counterexample | None:
+        """Search length by length, while all words of the next one fit into memory and into the budget."""
         certain = True
         while True:
             if self.depth >= self.shortest:
@@ -92,50 +146,55 @@ class _Everything:
                 for place in np.argsort(margins)[:20].tolist():
                     if margins[place] > 1e-9:
                         break
-                    found = _confirmed(self.network, self.machine, Word(self.word(place)), "all words")
+                    word = Word(_walk_back(self.back, place))
+                    found = _confirm(self.network, self.machine, word, "all words", budget)
                     if found is not None:
                         return found
                 certain = certain and self._certain(margins)
                 if certain:
                     self.proven = self.depth
-            if len(self.q) * self.network.symbols * self.network.hidden > _MAX_NUMBERS or time.perf_counter() > until:
+            longer = len(self.q) * self.network.symbols
+            if longer * self.network.hidden > _MAX_NUMBERS or budget.exhausted:
                 return None
-            self._deeper()
+            budget.spend(longer)
+            self._lengthen()
 
     def _certain(self, margins: Float[np.ndarray, " word"]) -> bool:
-        """Whether every margin exceeds what rounding can have done to it."""
+        """Return whether every margin exceeds the bound on its rounding error."""
         network, outputs = self.network, self.machine.outputs[self.q]
         steps = (self.depth + 1) * (network.hidden + 3) * 2.0**-53
         weights = np.abs(network.readout).max(axis=0) + np.abs(network.readout[outputs])
         error = 1.01 * steps * (weights * self.g).sum(axis=1) / np.linalg.norm(self.h, axis=1)
         return bool((margins > error).all())
 
-    def _deeper(self) -> None:
+    def _lengthen(self) -> None:
+        """Append every symbol to every word."""
         network, words = self.network, len(self.q)
         h, g = _after_each(network.matrices, self.h), _after_each(np.abs(network.matrices), self.g)
-        # powers of two change nothing but the exponent
+        # a factor that is a power of two is exact
         scale = 2.0 ** -np.frexp(np.maximum(np.abs(h).max(axis=1, keepdims=True), np.finfo(float).tiny))[1]
         self.h, self.g = h * scale, g * scale
         self.back.append((np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)))
         self.q = self.machine.delta[self.q].reshape(-1)
         self.depth += 1
 
-    def word(self, place: int) -> tuple[int, ...]:
-        """Gives the word that leads to a place of the last layer."""
-        return _walk_back(self.back, place)
-
 
 def _beam(
-    network: Network, machine: Machine, shortest: int, until: float, begun: _Everything, limit: int
+    network: Network, machine: Machine, shortest: int, budget: Budget, begun: _AllWords, limit: int
 ) -> tuple[int, Counterexample | None]:
-    """Keeps, for each state, the words whose margins are smallest; directions that are nearly alike count once."""
+    """Follow, for each machine state, the words with the smallest margins; nearly equal directions count once.
+
+    Returns:
+        the length reached, and a confirmed counterexample if there is one.
+    """
     each = max(4, _WIDTH // machine.states)
     depth = begun.depth
     kept = _thin(begun.h, begun.q, _margins(network, begun.h, machine.outputs[begun.q]), each)
     h, q = begun.h[kept], begun.q[kept]
     back = [*begun.back[:-1], tuple(part[kept] for part in begun.back[-1])] if begun.back else []
-    while depth < limit and time.perf_counter() < until:
+    while depth < limit and not budget.exhausted:
         words = len(q)
+        budget.spend(words * network.symbols)
         h = _after_each(network.matrices, h)
         h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(float).tiny)
         parents = np.repeat(np.arange(words), network.symbols)
@@ -148,7 +207,7 @@ def _beam(
                 if margins[place] > 1e-9:
                     break
                 word = (*_walk_back(back, int(parents[place])), int(last[place]))
-                found = _confirmed(network, machine, Word(word), "a beam of small margins")
+                found = _confirm(network, machine, Word(word), "a beam of small margins", budget)
                 if found is not None:
                     return depth, found
         kept = _thin(h, q, margins, each)
@@ -158,6 +217,7 @@ def _beam(
 
 
 def _thin(h: np.ndarray, q: np.ndarray, margins: np.ndarray, each: int) -> Int[np.ndarray, " kept"]:
+    """Return the rows to keep: for each machine state the smallest margins, one of each rounded direction."""
     order = np.argsort(margins)
     # a random sum stands for the rounded direction: two that differ hardly ever share one
     mixed = np.random.default_rng(0).integers(1, 2**40, h.shape[1] + 1)
@@ -169,14 +229,19 @@ def _thin(h: np.ndarray, q: np.ndarray, margins: np.ndarray, each: int) -> Int[n
 
 
 def _powers(
-    network: Network, machine: Machine, shortest: int, until: float, most: int | None
+    network: Network, machine: Machine, shortest: int, budget: Budget, most: int | None
 ) -> tuple[int, int, Counterexample | None]:
-    """Follows x u^n z for short u and z, and an x that leads to each state; gives the shortest confirmed failure."""
+    """Follow x u^n z for short u and z, and for an x that leads to each machine state.
+
+    Returns:
+        how many words u and how many powers were followed, and the shortest confirmed counterexample.
+    """
     loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
     access = list(access_words(machine).values())
     prefixes = np.zeros((len(access), network.hidden))
     for row, word in enumerate(access):
         prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
+        budget.spend(len(word))
     matrices = np.stack([_product(network, loop) for loop in loops])
     moves = np.stack([move_all(machine, loop) for loop in loops])
     starts = np.array([int(machine.final(np.array(word, dtype=np.int64))) for word in access])
@@ -185,11 +250,12 @@ def _powers(
     best: Counterexample | None = None
     lengths = np.array([len(loop) for loop in loops])
     times, unit = 0, np.finfo(float).tiny
-    while times < _MAX_TIMES and time.perf_counter() < until:
+    while times < _MAX_TIMES and not budget.exhausted:
         times += 1
         limit = most if best is None else len(best.word) - 1
         if limit is not None and times * int(lengths.min()) > limit:
             break
+        budget.spend(q.size)
         h = h @ matrices.transpose(0, 2, 1)
         h = h / np.maximum(np.linalg.norm(h, axis=2, keepdims=True), unit)
         q = np.take_along_axis(moves, q, axis=1)
@@ -200,6 +266,7 @@ def _powers(
         for suffix in suffixes:
             hs, qs = h, q
             for a in suffix:
+                budget.spend(q.size)
                 hs, qs = hs @ network.matrices[a].T, machine.delta[qs, a]
             margins = _margins(network, hs.reshape(-1, network.hidden), machine.outputs[qs.reshape(-1)])
             for place in np.flatnonzero(margins < 1e-9)[:200].tolist():
@@ -209,7 +276,7 @@ def _powers(
                     continue
                 if best is not None and len(word) >= len(best.word):
                     continue
-                found = _confirmed(network, machine, word, "powers of a word")
+                found = _confirm(network, machine, word, "powers of a word", budget)
                 if found is not None:
                     best, limit = found, len(word) - 1
     return len(loops), times, best
@@ -230,7 +297,7 @@ def _product(network: Network, word: tuple[int, ...]) -> Float[np.ndarray, "out 
 def _after_each(
     matrices: Float[np.ndarray, "symbol out in"], h: Float[np.ndarray, "word in"]
 ) -> Float[np.ndarray, "longer out"]:
-    """Gives the states after each word and each symbol, symbols fastest."""
+    """Return the hidden states after each word and each symbol, symbols fastest."""
     symbols, hidden = matrices.shape[:2]
     return (h @ matrices.reshape(symbols * hidden, -1).T).reshape(len(h) * symbols, hidden)
 
@@ -238,7 +305,7 @@ def _after_each(
 def _margins(
     network: Network, h: Float[np.ndarray, "word hidden"], outputs: Int[np.ndarray, " word"]
 ) -> Float[np.ndarray, " word"]:
-    """Gives by how much the right logit leads, relative to the size of the state."""
+    """Return the margins: the target logit minus the largest other one, over the norm of the hidden state."""
     logits = h @ network.readout.T
     rows = np.arange(len(h))
     own = logits[rows, outputs]
@@ -248,6 +315,7 @@ def _margins(
 
 
 def _walk_back(back: list[tuple[np.ndarray, np.ndarray]], place: int) -> tuple[int, ...]:
+    """Return the word that leads to a place of the last layer, from the parents and last symbols of all layers."""
     symbols: list[int] = []
     for parents, last in reversed(back):
         symbols.append(int(last[place]))
@@ -255,7 +323,9 @@ def _walk_back(back: list[tuple[np.ndarray, np.ndarray]], place: int) -> tuple[i
     return tuple(reversed(symbols))
 
 
-def _confirmed(network: Network, machine: Machine, word: Word, found_by: str) -> Counterexample | None:
+def _confirm(network: Network, machine: Machine, word: Word, found_by: str, budget: Budget) -> Counterexample | None:
+    """Replay a word exactly; None where it is answered correctly, or the replay cannot decide."""
+    budget.spend(len(word))
     replayed = replay(network, machine, word)
     if replayed is None or replayed.given == replayed.right:
         return None

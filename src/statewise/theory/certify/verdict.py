@@ -1,4 +1,4 @@
-"""The whole judgement of a network: proven, refuted, right up to a horizon, or unknown."""
+"""The verdict on a network: proven, refuted, correct up to a horizon, or unknown."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,10 +6,10 @@ from typing import Literal
 from statewise.errors import NetworkError
 from statewise.machines import Machine, minimise
 from statewise.theory.certify.counts import decide_by_counts
+from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series
-from statewise.theory.certify.refute import Counterexample, search
-from statewise.theory.certify.replay import Word, replay
+from statewise.theory.certify.refute import Budget, Counterexample, search
 from statewise.theory.network import Network
 
 Status = Literal["proven", "refuted", "horizon", "unknown"]
@@ -17,15 +17,16 @@ Status = Literal["proven", "refuted", "horizon", "unknown"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a network and a machine, and how.
+    """What is known about a network and a machine, and by which method.
 
     Args:
-        status: "proven" for all words of at least `shortest` symbols; "refuted" by a word; right for all such words up
-            to the "horizon"; or "unknown".
-        method: what decided.
+        status: "proven" for all words of at least `shortest` symbols; "refuted" by a word; correct on all such words
+            up to the "horizon"; or "unknown".
+        method: the method that decided.
         reason: why, in a sentence.
         shortest: words of fewer symbols are not judged.
-        horizon: all judged words of up to so many symbols are right; None if that is not known, or if all are.
+        horizon: the length up to which all judged words are answered correctly; None if no such length is known, or if
+            all words are.
         counterexample: a word on which the two differ, replayed exactly.
     """
 
@@ -37,11 +38,21 @@ class Verdict:
     counterexample: Counterexample | None = None
 
 
-def certify(network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0) -> Verdict:
-    """Judges whether a network answers as a machine does on all words of at least `shortest` symbols.
+def certify(
+    network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0, *, work: int | None = None
+) -> Verdict:
+    """Decide whether a network answers as a machine does on all words of at least `shortest` symbols.
 
-    Exact decisions come first; then a bound on how errors grow; then a search for a counterexample of about so many
-    seconds. "proven" always has a proof behind it: sampling never leads there.
+    Exact decisions come first; then a bound on the growth of errors; then a search for a counterexample. "proven"
+    always has a proof behind it: sampling never leads there.
+
+    Args:
+        network: the network under test.
+        machine: the machine that it should be.
+        shortest: words of fewer symbols are not judged.
+        seconds: about how long to search on the clock; 0 means no search. Ignored where `work` is given.
+        work: about how many hidden-state updates (products of a matrix with a hidden state) the search may make; 0
+            means no search. The verdict is then the same on every computer; None leaves the clock as the only limit.
     """
     check_fit(network, machine)
     minimal = minimise(machine)
@@ -61,13 +72,13 @@ def certify(network: Network, machine: Machine, shortest: int = 0, seconds: floa
     near = prove_horizon(network, minimal)
     if near is not None and near.length is None:
         return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
-    if seconds == 0:
+    if Budget(seconds, work).empty:
         if near is None or near.length is None or near.length <= shortest:
             return Verdict(
                 "unknown", "growth of errors", "no bound on errors was shown, and nothing was searched", shortest
             )
         return Verdict("horizon", "growth of errors", "each symbol adds a bounded error", shortest, near.length)
-    searched = search(network, minimal, shortest, seconds)
+    searched = search(network, minimal, shortest, seconds, work=work)
     horizons = [n for n in (searched.proven, None if near is None else near.length) if n is not None and n >= shortest]
     horizon = max(horizons, default=None)
     tried = "; ".join(searched.tried)
@@ -83,7 +94,7 @@ def certify(network: Network, machine: Machine, shortest: int = 0, seconds: floa
 
 
 def check_fit(network: Network, machine: Machine) -> None:
-    """Refuses a machine whose symbols or outputs the network does not have."""
+    """Raise an error if a machine has symbols or outputs that the network does not have."""
     if network.symbols != machine.symbols:
         raise NetworkError(
             f"the network reads {network.symbols} symbols and the machine {machine.symbols}; give the machine it tracks"

@@ -1,1 +1,1 @@
-"""How a machine is found from labelled words: the words, three methods, and what the words leave open."""
+"""Machines from labelled words: the data, three methods, and whether the words determine the machine."""

@@ -1,10 +1,10 @@
-"""The exact Hankel method: a machine from a block of words that is complete, in rational numbers.
+"""The exact Hankel method: a machine from a complete block of words, in rational numbers.
 
 The Hankel table has a row for each prefix u, a column for each suffix v and label c, and the entry 1 where uv has the
 label c. Its rank is finite exactly if a machine gives the labels. For prefixes u whose rows are a basis, the rows of ua
 are combinations of them: H_a = A_a H, so A_a = H_a H^-1 (Carlyle and Paz 1971; here by exact elimination). Prefixes are
 added until rows are closed, and suffixes until every labelled word is answered as it is labelled (Bergadano and
-Varricchio 1996), as long as the words hold what is needed.
+Varricchio 1996), as long as the words contain what is needed.
 """
 
 from fractions import Fraction
@@ -15,14 +15,14 @@ from statewise.machines import Machine
 from statewise.theory.learning.labelled import LabelledWords, Word
 
 MAX_STATES = 2_000
-# wrong words whose ends are tried as columns, and how many ends
-_TRIED, _MAX_ENDS = 100, 20_000
+# wrong words whose suffixes are tried as columns, and how many suffixes
+_TRIED, _MAX_SUFFIXES = 100, 20_000
 
 Vector = tuple[Fraction, ...]
 
 
 class MissingLabelError(WordsError):
-    """A word whose label the block needs, and the data do not have.
+    """A word whose label the block needs and the data lack.
 
     Args:
         message: the sentence.
@@ -35,7 +35,7 @@ class MissingLabelError(WordsError):
 
 
 def solve_hankel(data: LabelledWords) -> Machine:
-    """Learns a machine from a complete block; the error of an incomplete one names the word that is missing."""
+    """Learn a machine from a complete block; the error for an incomplete one names the missing word."""
     data.refuse_contradictions("hankel")
     block = _Block(data)
     words = sorted(data.words, key=len)
@@ -49,7 +49,7 @@ def solve_hankel(data: LabelledWords) -> Machine:
 
 
 class _Block:
-    """Prefixes whose rows are a basis, and suffixes."""
+    """A Hankel block: prefixes whose rows are a basis, and suffixes."""
 
     def __init__(self, data: LabelledWords) -> None:
         self.data = data
@@ -59,14 +59,14 @@ class _Block:
         self.moves: list[list[Vector]] = []
 
     def label(self, word: Word) -> int:
-        """Gives the label of a word that the block needs."""
+        """Return the label of a word that the block needs."""
         label = self.data.label_of.get(word)
         if label is None:
             raise missing(self.data, word)
         return label
 
     def row(self, prefix: Word) -> list[Fraction]:
-        """Gives the row of a prefix: a one and zeros for each suffix."""
+        """Return the row of a prefix: a one-hot label for each suffix."""
         labels = len(self.data.output_names)
         entries = [Fraction(0)] * (labels * len(self.suffixes))
         for place, suffix in enumerate(self.suffixes):
@@ -74,7 +74,7 @@ class _Block:
         return entries
 
     def close(self) -> None:
-        """Adds prefixes until the row of every prefix and symbol is a combination of the basis."""
+        """Add prefixes until the row of every prefix and symbol is a combination of the basis."""
         basis = _Basis()
         for prefix in self.prefixes:
             basis.add(self.row(prefix))
@@ -93,34 +93,34 @@ class _Block:
         self.moves = [[tuple(move.get(i, Fraction(0)) for i in size) for move in row] for row in moves]
 
     def widen(self, wrong: list[Word]) -> None:
-        """Adds the shortest end of a wrongly answered word that separates rows, and for which all words are there."""
+        """Add the shortest suffix of a wrongly answered word that separates rows and whose column is complete."""
         longest = max(len(word) for word in wrong)
-        ends = (word[-size:] for size in range(1, longest + 1) for word in wrong if size <= len(word))
+        candidates = (word[-size:] for size in range(1, longest + 1) for word in wrong if size <= len(word))
         first: MissingLabelError | None = None
-        for suffix in islice(ends, _MAX_ENDS):
+        for suffix in islice(candidates, _MAX_SUFFIXES):
             try:
                 if self._separates(suffix):
                     self.suffixes.append(suffix)
                     return
             except MissingLabelError as error:
                 first = first or error
-        assert first is not None, "an end of a wrong word separates rows"
+        assert first is not None, "a suffix of a wrong word separates rows"
         raise first
 
     def _separates(self, suffix: Word) -> bool:
-        """Whether a suffix shows that some row is not the combination that it seemed to be."""
+        """Return whether a suffix shows that some row is not the combination that it seemed to be."""
         known = [self.label(prefix + suffix) for prefix in self.prefixes]
         found = False
         for prefix, row in zip(self.prefixes, self.moves, strict=True):
             for symbol, move in enumerate(row):
                 label = self.label((*prefix, symbol, *suffix))
-                # all labels are asked for, also after the first difference: the column must be complete
+                # all labels are needed, also after the first difference: the column must be complete
                 found |= _only(move, known) != label
         return found
 
 
 class _Basis:
-    """Independent rows in echelon form, each with the combination of the given rows that it is."""
+    """Independent rows in echelon form, each with its coefficients in the rows that were added."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, list[Fraction], dict[int, Fraction]]] = []
@@ -136,12 +136,12 @@ class _Basis:
         return row, combination
 
     def express(self, row: list[Fraction]) -> dict[int, Fraction] | None:
-        """Gives a row as a combination of the rows that were added; None if it is independent of them."""
+        """Return the coefficients of a row in the rows that were added; None if it is independent of them."""
         left, combination = self._reduce(row)
         return None if any(left) else combination
 
     def add(self, row: list[Fraction]) -> None:
-        """Adds an independent row."""
+        """Add an independent row."""
         left, combination = self._reduce(row)
         pivot = next(place for place, entry in enumerate(left) if entry)
         scale = 1 / left[pivot]
@@ -150,7 +150,7 @@ class _Basis:
 
 
 class _Series:
-    """The states of a closed block: combinations of its basis, numbered as they are met."""
+    """The states of a closed block: combinations of its basis, numbered in order of discovery."""
 
     def __init__(self, block: _Block) -> None:
         self.block = block
@@ -161,7 +161,7 @@ class _Series:
         self.following: dict[tuple[int, int], int] = {}
 
     def move(self, state: int, symbol: int) -> int:
-        """Gives the number of the state after a symbol."""
+        """Return the number of the state after a symbol."""
         if (state, symbol) not in self.following:
             parts = [(value, i) for i, value in enumerate(self.vectors[state]) if value]
             moves = self.block.moves
@@ -174,18 +174,18 @@ class _Series:
         return self.following[state, symbol]
 
     def output(self, state: int) -> int | None:
-        """Gives the label of a state; None where the series is not one label."""
+        """Return the label of a state; None where the combination is not a single label."""
         return _only(self.vectors[state], self.labels)
 
     def answer(self, word: Word) -> int | None:
-        """Gives the label of a word."""
+        """Return the label of a word; None where it has no single one."""
         state = 0
         for symbol in word:
             state = self.move(state, symbol)
         return self.output(state)
 
     def explore(self) -> Machine:
-        """Visits all states and gives the machine that they make.
+        """Visit all states and return the machine that they form.
 
         A series with finitely many values has finitely many states, so one with too many has a word without a label.
         """
@@ -209,7 +209,7 @@ class _Series:
 
 
 def missing(data: LabelledWords, word: Word) -> MissingLabelError:
-    """Builds the error for a word without a label."""
+    """Build the error for a word without a label."""
     return MissingLabelError(
         f"hankel needs the label of the word {data.spell(word)}, which the words do not have; "
         "expected a block of words that is complete; add this word, or use --method rpni",
@@ -218,7 +218,7 @@ def missing(data: LabelledWords, word: Word) -> MissingLabelError:
 
 
 def _only(combination: Vector, labels: list[int]) -> int | None:
-    """Gives the label of a combination of one-hot vectors, if it is one-hot itself."""
+    """Return the label of a combination of one-hot labels; None unless it is one-hot itself."""
     sums: dict[int, Fraction] = {}
     for value, label in zip(combination, labels, strict=True):
         if value:

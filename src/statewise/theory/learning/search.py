@@ -1,7 +1,8 @@
-"""A search of all machines of at most so many states that answer labelled words: is there another?
+"""Exhaustive search of the machines of at most so many states that fit labelled words: is there another?
 
-Tables are filled in arrow by arrow. Words are followed as far as arrows are known; one that ends in a state of another
-label refutes what was filled in. States are numbered as they are met, so no machine is visited under two namings.
+Tables are filled in edge by edge. Words are followed as far as edges are known; one that ends in a state of another
+label rules the partial table out. States are numbered in order of discovery, so no machine is visited under two
+numberings.
 """
 
 from dataclasses import dataclass
@@ -12,16 +13,16 @@ from statewise.machines import Machine, distinguish
 from statewise.theory.learning.labelled import LabelledWords
 
 MAX_VISITED = 3_000
-MAX_ARROWS = 400
+MAX_EDGES = 400
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found.
+    """The result of a search.
 
     Args:
         other: a machine that answers all words as labelled, and another word differently.
-        complete: whether all machines were looked at.
+        complete: whether the search was exhaustive.
     """
 
     other: Machine | None
@@ -29,14 +30,14 @@ class Searched:
 
 
 def search_other(data: LabelledWords, machine: Machine, visited: int = MAX_VISITED) -> Searched:
-    """Searches for a machine of at most as many states that answers all words alike, but is not this one.
+    """Search for a machine of at most as many states that answers all words alike, but is not this one.
 
     Args:
         data: words without contradictions.
         machine: minimal; answers all words as they are labelled.
-        visited: how many partly filled tables are looked at, at most.
+        visited: how many partial tables to visit at most.
     """
-    if machine.delta.size > MAX_ARROWS:
+    if machine.delta.size > MAX_EDGES:
         return Searched(None, False)
     search = _Search(data, machine, visited)
     try:
@@ -46,12 +47,12 @@ def search_other(data: LabelledWords, machine: Machine, visited: int = MAX_VISIT
 
 
 class _TooManyError(Exception):
-    """The search is over before all machines were looked at."""
+    """The search ended before all machines were visited."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Partial:
-    """A partly filled table, -1 where nothing is known, and how far each word was followed."""
+    """A partial table, -1 where an entry is open, and how far each word was followed."""
 
     delta: np.ndarray
     outputs: np.ndarray
@@ -68,7 +69,7 @@ class _Search:
         self.labels = np.array([data.label_of[word] for word in data.words])
 
     def first(self) -> _Partial:
-        """Gives the table of which nothing is known but that there is a start."""
+        """Return the empty table, which has a start and nothing else."""
         nothing = np.full(self.machine.delta.shape, -1)
         outputs = np.full(self.machine.states, -1)
         at_start = np.zeros(len(self.labels), dtype=np.int64)
@@ -77,34 +78,34 @@ class _Search:
         return _Partial(nothing, outputs, 1, at_start, at_start)
 
     def descend(self, partial: _Partial) -> Machine | None:
-        """Fills in one more arrow in all ways; gives the first other machine that is found."""
+        """Fill in one more edge in all ways; return the first other machine that is found."""
         self.left -= 1
         if self.left < 0:
             raise _TooManyError
         waiting = np.flatnonzero(partial.place < self.lengths)
         if not len(waiting):
             return self._other(partial)
-        arrow = self._most_telling(partial, waiting)
+        edge = self._next_edge(partial, waiting)
         for target in range(min(partial.states + 1, self.machine.states)):
-            filled = self._fill(partial, arrow, target)
+            filled = self._fill(partial, edge, target)
             found = None if filled is None else self.descend(filled)
             if found is not None:
                 return found
         return None
 
-    def _most_telling(self, partial: _Partial, waiting: np.ndarray) -> tuple[int, int]:
-        """Gives the arrow at which most words wait for their last symbol, then at which most wait at all."""
-        arrows = partial.state[waiting] * self.machine.symbols + self.padded[waiting, partial.place[waiting]]
+    def _next_edge(self, partial: _Partial, waiting: np.ndarray) -> tuple[int, int]:
+        """Return the edge at which most words wait for their last symbol, then at which most wait at all."""
+        edges = partial.state[waiting] * self.machine.symbols + self.padded[waiting, partial.place[waiting]]
         last = partial.place[waiting] == self.lengths[waiting] - 1
-        weights = np.bincount(arrows, np.where(last, len(waiting) + 1.0, 1.0))
+        weights = np.bincount(edges, np.where(last, len(waiting) + 1.0, 1.0))
         return divmod(int(weights.argmax()), self.machine.symbols)
 
-    def _fill(self, partial: _Partial, arrow: tuple[int, int], target: int) -> _Partial | None:
-        """Leads an arrow to a state and follows the words on; None if one ends with another label."""
+    def _fill(self, partial: _Partial, edge: tuple[int, int], target: int) -> _Partial | None:
+        """Lead an edge to a state and follow the words further; None if one ends with another label."""
         delta, outputs = partial.delta.copy(), partial.outputs.copy()
         state, place = partial.state.copy(), partial.place.copy()
-        delta[arrow] = target
-        moving = np.flatnonzero((state == arrow[0]) & (self.padded[np.arange(len(state)), place] == arrow[1]))
+        delta[edge] = target
+        moving = np.flatnonzero((state == edge[0]) & (self.padded[np.arange(len(state)), place] == edge[1]))
         while len(moving):
             state[moving] = delta[state[moving], self.padded[moving, place[moving]]]
             place[moving] += 1
@@ -118,7 +119,7 @@ class _Search:
         return _Partial(delta, outputs, max(partial.states, target + 1), state, place)
 
     def _other(self, partial: _Partial) -> Machine | None:
-        """Completes a table that answers all words; None if it is the machine that is known."""
+        """Complete a table that answers all words; None if it is the known machine."""
         states = partial.states
         own = np.arange(states)[:, None]
         delta = np.where(partial.delta[:states] < 0, own, partial.delta[:states])

@@ -1,4 +1,4 @@
-"""Merging of states (RPNI, Oncina and Garcia 1992), by AALpy: any machine, from words without wrong labels."""
+"""State merging (RPNI, Oncina and Garcia 1992), by AALpy: any machine, from words without label noise."""
 
 import warnings
 
@@ -10,11 +10,11 @@ from statewise.theory.learning.labelled import LabelledWords
 
 
 def merge_states(data: LabelledWords) -> Machine:
-    """Learns a machine that answers every word as it is labelled.
+    """Learn a machine that answers every word as it is labelled.
 
-    The tree of all words is folded, state into state, wherever no label forbids it. Arrows that no word uses lead
-    back to their own state, and states in which no word ends have the most frequent label: both are open, and
-    `judge` says so.
+    States of the prefix tree are merged wherever no label forbids it. Edges that no word uses lead back to their own
+    state, and states in which no word ends have the most frequent label: the words determine neither, and
+    `check_uniqueness` reports it.
     """
     data.refuse_contradictions("rpni")
     try:
@@ -25,7 +25,7 @@ def merge_states(data: LabelledWords) -> Machine:
             "or use --method least-squares or hankel"
         ) from None
     with warnings.catch_warnings():
-        # that arrows are missing is reported by us
+        # missing edges are reported by check_uniqueness
         warnings.simplefilter("ignore")
         learned = run_RPNI([[word, label] for word, label in data.label_of.items()], "moore", print_info=False)
     assert learned is not None, "contradictions were refused"

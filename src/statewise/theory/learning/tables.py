@@ -1,9 +1,9 @@
-"""Least squares where outputs are states: tables of counts, which tolerate wrong labels.
+"""Least squares where outputs are states: tables of counts, which tolerate label noise.
 
 With f(u) the one-hot vector of the label of u, A_a = argmin sum |f(ua) - A f(u)|^2 over all u of which both u and ua
 are labelled has a closed form: column q of A_a is the distribution of the labels that follow label q on symbol a.
-Rounded to its largest entry it is the column of a machine. Only pairs of words are used so far; a change of one arrow
-at a time, kept where it explains more words, lets the other words speak too.
+Rounded to its largest entry it is the column of a machine. So far only pairs of words are used; then edges are changed
+one at a time, and a change is kept where it explains more of all words.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Fitted:
 
     Args:
         machine: a state for each label.
-        coverage: the share of arrows for which there was a pair of words (u, ua).
+        coverage: the share of edges (state, symbol) for which there was a pair of words (u, ua).
     """
 
     machine: Machine
@@ -33,32 +33,32 @@ class Fitted:
 
 
 def fit_tables(data: LabelledWords, sweeps: int = SWEEPS) -> Fitted:
-    """Learns a machine whose states are the labels.
+    """Learn a machine whose states are the labels.
 
     Args:
         data: words; they may contradict each other.
-        sweeps: how often all arrows are reconsidered at most; 0 leaves the tables as they are.
+        sweeps: how often all edges are revised at most; 0 leaves the tables as they are.
     """
     tables = _count_pairs(data)
     rounded = tables.argmax(axis=2)
     outputs = np.arange(len(data.output_names))
-    # a wrong start leads all arrows astray, so the likeliest few are tried
+    # a wrong start misleads all edges, so the likeliest few are tried
     likely = np.argsort(-weigh_starts(data, rounded, outputs), kind="stable")[: _STARTS if sweeps else 1]
-    # arrows of which least is known are the first to be changed
+    # edges with the fewest counts are the first to be changed
     order = np.argsort(tables.max(axis=2), axis=None, kind="stable")
-    made = [_reconsider(data, rounded.copy(), start, order, sweeps) for start in likely.tolist()]
+    made = [_revise(data, rounded.copy(), start, order, sweeps) for start in likely.tolist()]
     best = max(made, key=data.explained)
     return Fitted(best, float((tables.sum(axis=2) > 0).mean()))
 
 
-def _reconsider(
+def _revise(
     data: LabelledWords,
     delta: Int[np.ndarray, "state symbol"],
     start: int,
-    order: Int[np.ndarray, " arrow"],
+    order: Int[np.ndarray, " edge"],
     sweeps: int,
 ) -> Machine:
-    """Changes one arrow at a time, or the start, as long as more words are explained."""
+    """Change one edge at a time, or the start, as long as more words are explained."""
     outputs = np.arange(len(data.output_names))
     for _ in range(sweeps):
         before = (delta.copy(), start)
@@ -77,6 +77,7 @@ def _reconsider(
 
 
 def _count_pairs(data: LabelledWords) -> Int[np.ndarray, "state symbol following"]:
+    """Count how often each label follows each label and symbol, over pairs of words (u, ua)."""
     place = {word: row for row, word in enumerate(data.words)}
     labels = len(data.output_names)
     tables = np.zeros((labels, len(data.alphabet), labels), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What labelled words leave open: another machine, no larger, that answers them all alike."""
+"""Whether labelled words determine a machine: does another one, no larger, answer them all alike?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from statewise.machines import Machine, access_words, distinguish
-from statewise.theory.learning.edges import passing, used_arrows, weigh_starts, weigh_targets
+from statewise.theory.learning.edges import passing, used_edges, weigh_starts, weigh_targets
 from statewise.theory.learning.labelled import LabelledWords, Word, walk
 from statewise.theory.learning.search import search_other
 
-# how many other machines are compared, and tried, at most
+# the most other machines to compare, and to try
 MAX_COMPARED, MAX_TRIED = 300, 20_000
 # words that most wrong targets fail on
 _FEW = 32
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Uniqueness:
     """What is known of other machines of at most as many states that answer all words as they are labelled.
 
     Args:
         determined: whether none was found.
         proven: whether there is none.
         helpful: a word on which the machine and another differ: its label would rule one of them out.
-        unused: arrows (state, symbol) that no word uses.
+        unused: edges (state, symbol) that no word uses.
     """
 
     determined: bool
@@ -33,45 +33,45 @@ class Judgement:
     unused: tuple[tuple[int, int], ...]
 
 
-def judge(data: LabelledWords, machine: Machine) -> Judgement:
-    """Looks for another machine: first with one arrow, one output or the start changed, then among all, up to a bound.
+def check_uniqueness(data: LabelledWords, machine: Machine) -> Uniqueness:
+    """Search for another machine: first with one edge, one output or the start changed, then among all, up to a bound.
 
-    Where the words hold the test words of Chow (1978), no other machine of at most as many states fits them, and
-    nothing needs to be looked for.
+    Where the words contain the test words of Chow (1978), no other machine of at most as many states fits them, and no
+    search is needed.
 
     Args:
         data: the words.
-        machine: minimal; words that it answers wrongly count as noise, and then only unused arrows are looked at.
+        machine: minimal; words that it answers wrongly count as noise, and then only unused edges are considered.
     """
     passed = walk(data.padded, machine.delta, machine.start)
-    used = used_arrows(data, passed, machine.states)
+    used = used_edges(data, passed, machine.states)
     unused = tuple((q, a) for q, a in np.argwhere(~used).tolist())
     fits = data.explained(machine) == data.total
-    if fits and not unused and _holds_test_words(data, machine):
-        return Judgement(True, True, None, ())
+    if fits and not unused and _has_test_words(data, machine):
+        return Uniqueness(True, True, None, ())
     helpful: Word | None = None
     for compared, other in enumerate(_others(data, machine, passed, unused, fits)):
         if other is None or compared >= MAX_COMPARED:
-            return Judgement(False, False, helpful, unused)
+            return Uniqueness(False, False, helpful, unused)
         word = distinguish(machine, other)
         if word is not None and (helpful is None or len(word) < len(helpful)):
             helpful = word
     if not fits or helpful is not None:
-        return Judgement(False, False, helpful, unused)
+        return Uniqueness(False, False, helpful, unused)
     searched = search_other(data, machine)
     if searched.other is not None:
-        return Judgement(False, False, distinguish(machine, searched.other), unused)
-    return Judgement(True, searched.complete, None, unused)
+        return Uniqueness(False, False, distinguish(machine, searched.other), unused)
+    return Uniqueness(True, searched.complete, None, unused)
 
 
 def _others(
     data: LabelledWords, machine: Machine, passed: np.ndarray, unused: tuple[tuple[int, int], ...], fits: bool
 ) -> Iterator[Machine | None]:
-    """Gives machines that answer all words alike, nearest to the start first; None when there are too many to try."""
+    """Yield machines that answer all words alike, changes near the start first; None when there are too many to try."""
     states = range(machine.states)
     # the canonical order of a minimal machine is breadth first: short words come early
     for q, a in unused:
-        yield from (_turned(machine, q, a, target) for target in states if target != machine.delta[q, a])
+        yield from (_redirect(machine, q, a, target) for target in states if target != machine.delta[q, a])
     if not fits:
         return
     for q in sorted(set(states) - set(passed[:, -1].tolist())):
@@ -93,18 +93,18 @@ def _others(
             if len(fitting) == 1:
                 break
         tried += machine.states
-        yield from (_turned(machine, q, a, int(target)) for target in fitting if target != machine.delta[q, a])
+        yield from (_redirect(machine, q, a, int(target)) for target in fitting if target != machine.delta[q, a])
         if tried > MAX_TRIED:
             yield None
 
 
-def _turned(machine: Machine, state: int, symbol: int, target: int) -> Machine:
+def _redirect(machine: Machine, state: int, symbol: int, target: int) -> Machine:
     delta = machine.delta.copy()
     delta[state, symbol] = target
     return machine.replace(delta=delta)
 
 
-def _holds_test_words(data: LabelledWords, machine: Machine) -> bool:
+def _has_test_words(data: LabelledWords, machine: Machine) -> bool:
     """Whether the words hold p, pa and both followed by w, for words p to all states and w that separate all states.
 
     A machine that agrees on them has as many states as w separate, its arrows lead where these say, and there is no

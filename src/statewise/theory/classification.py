@@ -1,4 +1,4 @@
-"""Which level of the hierarchy can track a machine, with the theorem or the bound behind the word."""
+"""Which level of the hierarchy can track a machine, with the theorem or the bound behind the claim."""
 
 from dataclasses import dataclass
 
@@ -37,14 +37,14 @@ class Level:
 
 
 def classify(algebra: Algebra, machine: Machine) -> Level:
-    """Gives the level of a machine from its algebra.
+    """Return the level of a machine, from its algebra.
 
     Along powers of one word, the outputs of a positive diagonal become constant and those of a real diagonal have
     period at most 2, so periods of symbols are obstructions; diagonals commute, so order is one. Powers of a rotation
     come back arbitrarily close to the identity, so a state that is left for ever is another. Conversely, in a
     commutative monoid a state is known from counts of symbols, up to thresholds and periods, and products of decays
     and characters separate these; a group needs characters only (Theorem H). A group that does not commute needs
-    blocks as large as the real irreducible parts that tell its states apart (Theorem G). For all others there is an
+    blocks as large as the real irreducible parts that distinguish its states (Theorem G). For all others there is an
     upper bound, by one-hot states or quotients, and a lower one, by the groups inside the monoid.
     """
     if algebra.commutative and algebra.aperiodic:
@@ -62,7 +62,7 @@ def classify(algebra: Algebra, machine: Machine) -> Level:
     if algebra.group:
         parts = separating_parts(minimal)
         if parts is not None and len(np.unique(minimal.outputs)) == minimal.states:
-            reason = "permutations, whose real irreducible parts of this size tell all states apart"
+            reason = "permutations, whose real irreducible parts of this size separate all states"
             certain = parts.block > 1
             return Level(
                 f"block({parts.block})", reason, certain, "Theorem G", parts.block, parts.block, parts.dimension
@@ -71,6 +71,7 @@ def classify(algebra: Algebra, machine: Machine) -> Level:
 
 
 def _bounded(machine: Machine) -> Level:
+    """Return an upper bound by quotients or one-hot states, and a lower one by the groups inside the monoid."""
     least = max(2, _largest_group(machine))
     if machine.states <= _MAX_STATES:
         made = modules(machine)
@@ -80,14 +81,14 @@ def _bounded(machine: Machine) -> Level:
             found = readable([module for module in made if module.size <= size], machine)
             if found is not None:
                 hidden = sum(module.size for module in found[0])
-                reason = "quotients of the machine that together tell all states apart"
+                reason = "quotients of the machine that together separate all states"
                 return Level(f"block({size})", reason, size <= least, "bound", size, least, hidden)
     reason = "one-hot states track any machine"
     return Level("full", reason, machine.states <= least, "bound", machine.states, least, machine.states)
 
 
 def _largest_group(machine: Machine) -> int:
-    """Gives the largest block that a group inside the monoid needs, as far as the monoid is small enough to list.
+    """Return the largest block that a group inside the monoid needs; 1 where the monoid is too large to enumerate.
 
     Words of such a group permute the image of an idempotent; a network that tracks the machine tracks these states
     under these words, so Theorem G holds for them.
@@ -112,7 +113,7 @@ def _largest_group(machine: Machine) -> int:
 
 
 def _block_of_group(elements: np.ndarray) -> int:
-    """Gives the block size that telling the points of a permutation group apart needs, orbit by orbit."""
+    """Return the block size that a permutation group needs for its points to be distinguished, orbit by orbit."""
     largest = 1
     left = set(range(elements.shape[1]))
     while left:

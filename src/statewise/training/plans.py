@@ -1,29 +1,30 @@
-"""What a run is to do, as plain values: how weights move, and what is looked at and when."""
+"""What a run is to do, as plain values: how weights are optimised, and what is evaluated and when."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from statewise.errors import RunError, shorten
-from statewise.tasks.task import MAX_LENGTH
+from statewise.tasks import MAX_LENGTH
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """How weights move.
+    """How weights are optimised: AdamW, a schedule, clipping, averaging.
 
     Args:
         lr: the highest learning rate.
         steps: how many steps the schedule spans.
-        batch: words per step.
+        batch: sequences per step.
         schedule: "constant", or "cosine" from `lr` down to 0 at the last step.
         warmup: steps over which the rate rises from 0.
         weight_decay: decoupled decay of all weights (AdamW); 0 is Adam.
         readout_decay: a further decay of the readout alone.
         clip: the largest norm of a gradient; 0 leaves it alone.
         average: the share of steps at the end over which weights are averaged; 0 takes the last.
-        length_power: words that have grown k times as long as the longest at first divide the rate by k^length_power:
-            an error of one angle grows with the length of a word, and so does what a step does to its end.
+        length_power: sequences that have grown k times as long as the longest at first divide the rate by
+            k^length_power: an error of one angle grows with the length of a sequence, and so does what a step does to
+            its end.
     """
 
     lr: float = 1e-3
@@ -55,28 +56,33 @@ class Optimisation:
             )
 
     def rate(self, step: int, stretch: float = 1.0) -> float:
-        """Gives the learning rate of a step, counted from 0, for words `stretch` times the longest at first."""
+        """Return the learning rate of a step, counted from 0, for lengths `stretch` times the longest at first."""
         rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         falling = (
             0.5 * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)) if self.schedule == "cosine" else 1.0
         )
         return self.lr * rising * falling / max(1.0, stretch) ** self.length_power
 
+    def decay_of(self, name: str) -> float:
+        """Return the weight decay of a parameter, by its name."""
+        return self.weight_decay + (self.readout_decay if name.startswith("readout") else 0.0)
+
 
 @dataclass(frozen=True)
-class Plan:
-    """What is looked at, when, and when that is enough.
+class EvaluationPlan:
+    """What is evaluated, when, and when that is enough.
 
     Args:
-        every: steps between looks.
-        probe: the lengths at which a look is taken.
-        probe_words: words per length of a look.
+        every: steps between evaluations during training.
+        probe: the lengths of these.
+        probe_words: sequences per length of these.
         lengths: the lengths of the final test.
-        words: words per length of the final test.
-        stop_score: end early once the score at the last probe has been this high `patience` looks in a row; 0 never.
+        words: sequences per length of the final test.
+        stop_score: end early once the score at the last probe has been this high `patience` evaluations in a row; 0
+            never.
         patience: see `stop_score`.
-        settle: end early once the loss has stayed below this for `patience` looks; 0 never. With validation words it
-            is their loss that counts.
+        settle: end early once the loss has stayed below this for `patience` evaluations; 0 never. With validation
+            sequences it is their loss that counts.
     """
 
     every: int = 250

@@ -1,10 +1,10 @@
 """Which machines can be tracked robustly: by an open set of weights, or only by a set of measure zero?
 
-Take the pairs and triples of states, with an arrow from S to delta(S, a) wherever the size is kept; a set on a cycle is
+Take the pairs and triples of states, with an edge from S to delta(S, a) wherever the size is kept; a set on a cycle is
 called recurrent. A machine is robust (plus-minus-definite) if there is no recurrent triple, and if from every recurrent
 pair {p, q} no word leads to equal outputs. Then, and only then, the weights that are right at all lengths have an
-interior: along powers of a word a generic linear map keeps one direction and its sign, so at most two states can be
-told apart for ever, and these two as v and -v, which give the largest and the smallest logits in turn.
+interior: along powers of a word a generic linear map keeps one direction and its sign, so at most two states stay
+distinguishable, and these two as v and -v, which give the largest and the smallest logits in turn.
 """
 
 import math
@@ -17,14 +17,14 @@ from statewise.errors import TooLargeError
 from statewise.machines import Machine, minimise
 
 MAX_SETS = 400_000
-_THREE = "three states are told apart for ever"
+_THREE = "three states stay distinguishable for ever"
 
 States = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """Whether a machine is robust, and if not, what shows it.
+    """Whether a machine is robust, with a witness if it is not.
 
     Args:
         robust: whether weights that are right at all lengths have an interior.
@@ -42,7 +42,7 @@ class Robustness:
 
 
 def robustness(machine: Machine) -> Robustness:
-    """Decides whether a machine is robust, with a witness if it is not; O(n^3 K) time and memory."""
+    """Decide whether a machine is robust, with a witness if it is not; O(n^3 K) time and memory."""
     minimal = minimise(machine)
     quick = _triple_of_one_symbol(minimal)
     if quick is not None:
@@ -58,15 +58,15 @@ def robustness(machine: Machine) -> Robustness:
     for pair in sorted(pairs):
         merge = _word_to_equal_outputs(minimal, pair)
         if merge is not None:
-            reason = "two states are told apart for ever, yet some word gives them the same output"
+            reason = "two states stay distinguishable for ever, yet some word gives them the same output"
             return Robustness(False, reason, pair, _loop(minimal, pair), merge)
     if pairs:
-        return Robustness(True, "at most two states are told apart for ever, and they always differ in output")
+        return Robustness(True, "at most two states stay distinguishable for ever, and they always differ in output")
     return Robustness(True, "every state is forgotten: the last few symbols decide")
 
 
 def _triple_of_one_symbol(machine: Machine) -> tuple[States, tuple[int, ...]] | None:
-    """Looks for three states that powers of one symbol lead back to themselves; most fragile machines have such."""
+    """Find three states that powers of one symbol lead back to themselves; most fragile machines have such."""
     best: tuple[States, tuple[int, ...]] | None = None
     for symbol in range(machine.symbols):
         move = machine.delta[:, symbol].tolist()
@@ -88,12 +88,12 @@ def _triple_of_one_symbol(machine: Machine) -> tuple[States, tuple[int, ...]] | 
 
 
 def _moves(machine: Machine, states: States) -> list[States]:
-    """Gives where each symbol leads a set of states."""
+    """Return where each symbol leads a set of states."""
     return [tuple(sorted({int(machine.delta[q, a]) for q in states})) for a in range(machine.symbols)]
 
 
 def _recurrent(machine: Machine, size: int) -> set[States]:
-    """Gives the sets of a size that lie on a cycle of sets of that size."""
+    """Return the sets of a size that lie on a cycle of sets of that size."""
     sets = list(combinations(range(machine.states), size))
     following = {s: {t for t in _moves(machine, s) if len(t) == size} for s in sets}
     # sets without a way in or a way on are on no cycle; what is left when these are gone may still only lie between
@@ -109,7 +109,7 @@ def _recurrent(machine: Machine, size: int) -> set[States]:
 
 
 def _components(following: dict[States, set[States]]) -> list[list[States]]:
-    """Gives the strongly connected components that hold a cycle (Tarjan, without recursion)."""
+    """Return the strongly connected components that contain a cycle (Tarjan, without recursion)."""
     index: dict[States, int] = {}
     low: dict[States, int] = {}
     stack: list[States] = []
@@ -150,20 +150,21 @@ def _components(following: dict[States, set[States]]) -> list[list[States]]:
 
 
 def _loop(machine: Machine, states: States) -> tuple[int, ...]:
-    """Gives a shortest word that leads a recurrent set back to itself."""
+    """Return a shortest word that leads a recurrent set back to itself."""
     word = _search(machine, states, lambda reached: reached == states, at_least=1)
     assert word is not None
     return word
 
 
 def _word_to_equal_outputs(machine: Machine, pair: States) -> tuple[int, ...] | None:
-    """Gives a shortest word after which two states have the same output, if there is one."""
+    """Return a shortest word after which two states have the same output; None if there is none."""
     return _search(machine, pair, lambda reached: len({int(machine.outputs[q]) for q in reached}) == 1)
 
 
 def _search(
     machine: Machine, states: States, wanted: Callable[[States], bool], at_least: int = 0
 ) -> tuple[int, ...] | None:
+    """Return a shortest word that leads a set of states to one that is wanted; None if there is none."""
     if not at_least and wanted(states):
         return ()
     seen = {states}

@@ -1,9 +1,9 @@
-"""The machine that a network is, read out without knowing what it was trained on.
+"""The machine that a network computes, extracted without knowledge of its task.
 
-Where outputs are states, an arrow is what most contexts say: over short words w that the network answers with c, which
-answer does w a get? A vote forgives the drift that ruins long words. Where outputs are coarser, states are rows of
-answers to suffixes (Angluin's L*), with the network as the teacher and words of its training lengths as its exam;
-where an exact decision of `certify` is within reach, that is the last examiner.
+Where outputs are states, each transition is a majority vote: over short words w that the network answers with c, which
+answer does w a get? A vote tolerates the drift that ruins long words. Where outputs are coarser, states are rows of
+answers to suffixes (Angluin's L*), with the network as the teacher; equivalence is tested on words of its training
+lengths and, where `certify` can decide it exactly, on all words.
 """
 
 import math
@@ -19,7 +19,7 @@ from statewise.randomness import stream
 from statewise.theory.certify.verdict import certify
 from statewise.theory.network import Network
 
-_CONTEXTS, _EXAM = 4_000, 20_000
+_CONTEXTS, _TEST_WORDS = 4_000, 20_000
 _MAX_STATES = 300
 # above this agreement, classes are taken for states
 _LEAST_AGREEMENT = 0.9
@@ -27,13 +27,13 @@ _LEAST_AGREEMENT = 0.9
 
 @dataclass(frozen=True)
 class Extracted:
-    """A machine read out of a network.
+    """A machine extracted from a network.
 
     Args:
         machine: minimal.
-        faithful: whether the network and the machine are proven equal, or agree on every word of the exam.
-        reason: on what the word "faithful" rests, or on which word they differ.
-        agreement: the share of words of the exam on which they agree.
+        faithful: whether the network and the machine are proven equal, or agree on every test word.
+        reason: what `faithful` rests on, or a word on which they differ.
+        agreement: the share of test words on which they agree.
         method: "votes", or "rows of answers".
     """
 
@@ -52,54 +52,56 @@ def extract(
     alphabet: Iterable[str] | None = None,
     output_names: Iterable[str] | None = None,
 ) -> Extracted:
-    """Reads out the machine of a network.
+    """Extract the machine of a network.
 
     Args:
-        network: what is read.
-        shortest: words of fewer symbols were never trained, and are not asked.
-        longest: the longest words that the network is trusted on.
-        seed: of the words that are asked where there are too many.
+        network: the network.
+        shortest: words of fewer symbols were never trained on, and are not queried.
+        longest: the longest words on which the network is trusted.
+        seed: of the random words that are queried where there are too many.
         alphabet: names of symbols.
         output_names: names of classes.
     """
     if not 0 <= shortest <= longest:
         raise NetworkError(f"lengths go from {shortest} to {longest}; expected 0 <= shortest <= longest; correct them")
-    exam = _words(network.symbols, shortest, longest, _EXAM, stream(seed, "exam"))
-    answers = [network.answers(words) for words in exam]
+    # the name of a stream decides what it draws, so it stays
+    tests = _words(network.symbols, shortest, longest, _TEST_WORDS, stream(seed, "exam"))
+    answers = [network.answers(words) for words in tests]
     names = {"alphabet": alphabet, "output_names": output_names}
-    voted = _by_votes(network, shortest, longest, seed, names, exam, answers)
-    share = _agreement(voted, exam, answers) if voted is not None else 0.0
+    voted = _by_votes(network, shortest, longest, seed, names, tests, answers)
+    share = _agreement(voted, tests, answers) if voted is not None else 0.0
     if voted is not None and share == 1 and certify(network, voted, shortest, seconds=0.0).status != "refuted":
-        return _judge(network, shortest, voted, exam, answers, "votes")
+        return _verify(network, shortest, voted, tests, answers, "votes")
     # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
     trusted = voted is not None and _LEAST_AGREEMENT <= share < 1
     most = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
-    taught = _by_rows(network, shortest, most, names, exam, answers)
-    if taught is not None and (voted is None or share == 1 or _agreement(taught, exam, answers) > share):
-        return _judge(network, shortest, taught, exam, answers, "rows of answers")
+    taught = _by_rows(network, shortest, most, names, tests, answers)
+    if taught is not None and (voted is None or share == 1 or _agreement(taught, tests, answers) > share):
+        return _verify(network, shortest, taught, tests, answers, "rows of answers")
     if voted is None:
         raise NetworkError(
             f"no machine of at most {_MAX_STATES} states answers as this network does on words of {shortest} to "
             f"{longest} symbols; train it further"
         )
-    return _judge(network, shortest, voted, exam, answers, "votes")
+    return _verify(network, shortest, voted, tests, answers, "votes")
 
 
-def _judge(
+def _verify(
     network: Network,
     shortest: int,
     machine: Machine,
-    exam: list[np.ndarray],
+    tests: list[np.ndarray],
     answers: list[np.ndarray],
     method: str,
 ) -> Extracted:
+    """Compare a machine with its network: on the test words, then by exact decisions."""
     machine = minimise(machine)
-    count = sum(len(words) for words in exam)
-    lengths = f"{exam[0].shape[1]} to {exam[-1].shape[1]} symbols"
-    for words, given in zip(exam, answers, strict=True):
+    count = sum(len(words) for words in tests)
+    lengths = f"{tests[0].shape[1]} to {tests[-1].shape[1]} symbols"
+    for words, given in zip(tests, answers, strict=True):
         wrong = np.flatnonzero(machine.answer(words) != given)
         if len(wrong):
-            share = _agreement(machine, exam, answers)
+            share = _agreement(machine, tests, answers)
             word = " ".join(machine.decode(words[wrong[0]]))
             reason = f"they differ on {(1 - share) * count:.0f} of {count:,} words of {lengths}, first on {word}"
             return Extracted(machine, False, reason, share, method)
@@ -110,8 +112,8 @@ def _judge(
     if verdict.counterexample is not None:
         word = verdict.counterexample.word.written(machine)
         return Extracted(machine, False, f"{reason}, but differ on {word}", 1.0, method)
-    arrows = machine.delta.size * math.log2(max(machine.states, 2))
-    if method != "votes" and arrows > count * math.log2(max(machine.classes, 2)):
+    table = machine.delta.size * math.log2(max(machine.states, 2))
+    if method != "votes" and table > count * math.log2(max(machine.classes, 2)):
         # a table that takes more bits than the answers it explains is a list of them
         return Extracted(machine, False, f"{reason}, but {machine.states} states only list them", 1.0, method)
     return Extracted(machine, True, reason, 1.0, method)
@@ -123,9 +125,10 @@ def _by_votes(
     longest: int,
     seed: int,
     names: dict,
-    exam: list[np.ndarray],
+    tests: list[np.ndarray],
     answers: list[np.ndarray],
 ) -> Machine | None:
+    """Take the classes for states, and each transition by a majority vote; None where some class has no votes."""
     votes = np.zeros((network.classes, network.symbols, network.classes), dtype=np.int64)
     deepest = min(shortest + 2, max(shortest, longest - 1))
     for words in _words(network.symbols, shortest, deepest, _CONTEXTS, stream(seed, "contexts")):
@@ -140,15 +143,15 @@ def _by_votes(
         return None
     number = np.full(network.classes, -1)
     number[states] = np.arange(len(states))
-    arrows = number[delta[states]]
-    candidates = [Machine(arrows, start, states, **names) for start in range(len(states))]
-    return max(candidates, key=lambda machine: _agreement(machine, exam, answers))
+    table = number[delta[states]]
+    candidates = [Machine(table, start, states, **names) for start in range(len(states))]
+    return max(candidates, key=lambda machine: _agreement(machine, tests, answers))
 
 
 def _by_rows(
-    network: Network, shortest: int, most: int, names: dict, exam: list[np.ndarray], answers: list[np.ndarray]
+    network: Network, shortest: int, most: int, names: dict, tests: list[np.ndarray], answers: list[np.ndarray]
 ) -> Machine | None:
-    """Learns from answers alone; words that are too short to ask about count as answered by a class of their own."""
+    """Learn from answers alone; words that are too short to be queried count as answered by a class of their own."""
     teacher = _Teacher(network, shortest)
     access: list[tuple[int, ...]] = [()]
     suffixes: list[tuple[int, ...]] = [()]
@@ -166,9 +169,9 @@ def _by_rows(
         delta = [[rows[teacher.row((*word, a), suffixes)] for a in range(network.symbols)] for word in access]
         outputs = [teacher.answer(word) for word in access]
         learned = _without_short_words(Machine(delta, 0, outputs), network.classes, shortest, names)
-        wrong = _first_wrong(learned, exam, answers)
+        wrong = _first_wrong(learned, tests, answers)
         if wrong is None:
-            # an exact decision sees words that no exam asks
+            # an exact decision covers words that no test contains
             found = certify(network, learned, shortest, seconds=0.0).counterexample
             wrong = None if found is None else found.word.symbols()
         new = [wrong[i:] for i in range(len(wrong) + 1)] if wrong is not None else []
@@ -179,14 +182,14 @@ def _by_rows(
 
 
 class _Teacher:
-    """The network's answers, remembered."""
+    """The network's answers, cached."""
 
     def __init__(self, network: Network, shortest: int) -> None:
         self.network, self.shortest = network, shortest
         self.known: dict[tuple[int, ...], int] = {}
 
     def answer(self, word: tuple[int, ...]) -> int:
-        """Gives the class of a word, or one more than all classes if it is too short to ask."""
+        """Return the class of a word; one more than all classes if it is too short to be queried."""
         if len(word) < self.shortest:
             return self.network.classes
         if word not in self.known:
@@ -195,12 +198,12 @@ class _Teacher:
         return self.known[word]
 
     def row(self, word: tuple[int, ...], suffixes: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """Gives the answers to a word and each suffix."""
+        """Return the answers to a word followed by each suffix."""
         return tuple(self.answer(word + suffix) for suffix in suffixes)
 
 
 def _without_short_words(learned: Machine, classes: int, shortest: int, names: dict) -> Machine:
-    """Begins in a state from which all words that are long enough are answered alike, if there is one."""
+    """Start in a state from which all words that are long enough are answered alike, if there is one."""
     machine = minimise(learned)
     plain = np.minimum(machine.outputs, classes - 1)
     inside = np.flatnonzero(machine.outputs < classes).tolist()
@@ -209,7 +212,7 @@ def _without_short_words(learned: Machine, classes: int, shortest: int, names: d
 
 
 def _alike(machine: Machine, state: int, shortest: int) -> bool:
-    """Whether words of at least so many symbols are answered from a state as from the start."""
+    """Return whether all words of at least so many symbols are answered from a state as from the start."""
     seen = {(machine.start, state, 0)}
     waiting = list(seen)
     while waiting:
@@ -224,23 +227,23 @@ def _alike(machine: Machine, state: int, shortest: int) -> bool:
     return True
 
 
-def _first_wrong(machine: Machine, exam: list[np.ndarray], answers: list[np.ndarray]) -> tuple[int, ...] | None:
-    for words, given in zip(exam, answers, strict=True):
+def _first_wrong(machine: Machine, tests: list[np.ndarray], answers: list[np.ndarray]) -> tuple[int, ...] | None:
+    for words, given in zip(tests, answers, strict=True):
         wrong = np.flatnonzero(machine.answer(words) != given)
         if len(wrong):
             return tuple(words[wrong[0]].tolist())
     return None
 
 
-def _agreement(machine: Machine, exam: list[np.ndarray], answers: list[np.ndarray]) -> float:
-    alike = sum(int((machine.answer(words) == given).sum()) for words, given in zip(exam, answers, strict=True))
-    return alike / sum(len(words) for words in exam)
+def _agreement(machine: Machine, tests: list[np.ndarray], answers: list[np.ndarray]) -> float:
+    alike = sum(int((machine.answer(words) == given).sum()) for words, given in zip(tests, answers, strict=True))
+    return alike / sum(len(words) for words in tests)
 
 
 def _words(
     symbols: int, shortest: int, longest: int, count: int, random: np.random.Generator
 ) -> list[Int[np.ndarray, "word time"]]:
-    """Gives words of each length: all of them if they are few, random ones if not."""
+    """Return words of each length: all of them if they are few, random ones if not."""
     each = max(1, count // (longest - shortest + 1))
     return [_of_length(symbols, length, each, random) for length in range(shortest, longest + 1)]
 

@@ -1,4 +1,4 @@
-"""What a network answers on one word, without rounding: in whole numbers, or in balls that hold the true value."""
+"""The answer of a network to one word, without rounding: in whole numbers, or in balls that contain the true value."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ _PRECISIONS = (128, 512, 2_048, 8_192)
 
 @dataclass(frozen=True)
 class Word:
-    """The word x u^n z, written short: `prefix`, then `loop` so many `times`, then `suffix`."""
+    """The word x u^n z: `prefix`, then `loop` so many `times`, then `suffix`."""
 
     prefix: tuple[int, ...]
     loop: tuple[int, ...] = ()
@@ -28,11 +28,11 @@ class Word:
         return len(self.prefix) + len(self.loop) * self.times + len(self.suffix)
 
     def symbols(self) -> tuple[int, ...]:
-        """Gives the whole word."""
+        """Return the whole word."""
         return self.prefix + self.loop * self.times + self.suffix
 
     def written(self, machine: Machine) -> str:
-        """Gives the word in the machine's symbols, with powers for what is repeated."""
+        """Return the word in the machine's symbols, with powers for what is repeated."""
         parts = [_shortened(machine, self.prefix), "", _shortened(machine, self.suffix)]
         if self.times:
             parts[1] = _power(machine, self.loop, self.times)
@@ -40,7 +40,7 @@ class Word:
 
 
 def _shortened(machine: Machine, word: tuple[int, ...]) -> str:
-    """Writes a word with powers for stretches of one, two or three symbols that come at least three times."""
+    """Return a word as text, with powers for one, two or three symbols that repeat at least three times."""
     parts, place = [], 0
     while place < len(word):
         for size in (1, 2, 3):
@@ -64,11 +64,11 @@ def _power(machine: Machine, loop: tuple[int, ...], times: int) -> str:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What is certain about one word.
+    """The exact answer to one word.
 
     Args:
         right: the machine's output.
-        given: a class whose logit is not below that of the right one; the right one itself if it is the largest.
+        given: a class whose logit is not below that of `right`; `right` itself if its logit is the largest.
         arithmetic: "whole numbers", or how many bits the balls had.
     """
 
@@ -78,7 +78,7 @@ class Replayed:
 
 
 def replay(network: Network, machine: Machine, word: Word) -> Replayed | None:
-    """Computes the answer to a word for certain; None where the arithmetic at hand cannot decide it."""
+    """Compute the answer to a word exactly; None where the available arithmetic cannot decide it."""
     right = int(machine.outputs[_final(machine, word)])
     if len(word) <= _LONGEST_EXACT:
         return _in_integers(network, word, right)
@@ -109,7 +109,7 @@ def _final(machine: Machine, word: Word) -> int:
 
 
 def move_all(machine: Machine, word: tuple[int, ...]) -> Int[np.ndarray, " state"]:
-    """Gives where a word leads each state."""
+    """Return where a word leads each state."""
     states = np.arange(machine.states)
     for symbol in word:
         states = machine.delta[states, symbol]

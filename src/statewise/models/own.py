@@ -1,0 +1,110 @@
+"""A user's own class as a model: `file.py:Class(options)`, `package.module:Class(options)`, or the class itself.
+
+The class is called as `Class(symbols, classes, hidden, **options)`; a class derived from `Transition` as
+`Class(input_size, hidden_size, **options)`, and becomes a tracker. Code is only ever imported from a name that the user
+wrote: a run directory records the name, and asks for the class again.
+"""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from statewise.errors import ModelError, shorten
+from statewise.expressions import Call, parse
+from statewise.transitions import Transition
+
+# everything before the last colon is a file or a module; what follows is a call
+_SPEC = re.compile(r"(?P<place>.+):(?P<call>[A-Za-z_]\w*\s*(\(.*\))?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A class of a user's own, and the options that it is called with."""
+
+    made: type[nn.Module] | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.made is not None and not (isinstance(self.made, type) and issubclass(self.made, nn.Module)):
+            raise ModelError(f"{shorten(self.made)} is no class derived from torch.nn.Module; give such a class")
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is a transition, around which a tracker is built."""
+        return self.made is not None and issubclass(self.made, Transition)
+
+    def build(self, **sizes: int) -> nn.Module:
+        """Call the class; what it complains of becomes one sentence."""
+        assert self.made is not None
+        try:
+            return self.made(**sizes, **self.options)
+        except TypeError as error:
+            expected = ", ".join(sizes)
+            raise ModelError(
+                f"{self.made.__name__} cannot be built: {shorten(error, 120)}; expected __init__({expected}, **options)"
+            ) from None
+
+
+def is_own(spec: str) -> bool:
+    """Return whether a spec names a class of a user's own."""
+    return _SPEC.fullmatch(spec) is not None
+
+
+def own_model(spec: str, load: bool = False) -> OwnModel:
+    """Read `file.py:Class(options)` or `package.module:Class(options)`; import the class only if asked to."""
+    place, called = _parts(spec)
+    if called.args:
+        raise ModelError(f'"{shorten(spec)}" has a plain argument; name it, as in {called.name}(layers=2)')
+    return OwnModel(_load(place, called.name) if load else None, called.kwargs)
+
+
+def spec_of(model: "str | type[nn.Module]") -> str:
+    """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
+    return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"
+
+
+def source_hash(model: "type[nn.Module]") -> str | None:
+    """Return the SHA-256 of a class's source text; None where there is no file to read it from."""
+    try:
+        return hashlib.sha256(inspect.getsource(model).encode()).hexdigest()
+    except (OSError, TypeError):
+        return None
+
+
+def _parts(spec: str) -> tuple[str, Call]:
+    match = _SPEC.fullmatch(spec)
+    called = None if match is None else parse(match["call"])
+    if match is None or not isinstance(called, Call):
+        raise ModelError(f'"{shorten(spec)}" names no class; write it as file.py:Class or package.module:Class')
+    return match["place"].strip(), called
+
+
+def _load(place: str, name: str) -> type[nn.Module]:
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
+    except ImportError as error:
+        raise ModelError(f'cannot import "{shorten(place)}": {shorten(error)}; give a file or a module') from None
+    if not hasattr(module, name):
+        raise ModelError(f'"{shorten(place)}" has no class {name}; correct the name')
+    return getattr(module, name)
+
+
+def _from_file(file: Path) -> Any:
+    if not file.is_file():
+        raise ModelError(f'"{shorten(file)}" is no file; expected a Python file with the class; correct the path')
+    spec = util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ModelError(f'"{shorten(file)}" cannot be run: {type(error).__name__}: {shorten(error)}') from None
+    return module

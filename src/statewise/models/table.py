@@ -1,0 +1,223 @@
+"""One table of all models: every level of the hierarchy, from the highest to the lowest, then the baselines.
+
+The catalogue of names, the recipes, the packs of a sweep, the tables of papers, the page of a store and the conformance
+suites are derived from it: a new model is a row here and a file of its own. Classes are named, not imported, so that
+the table can be read without torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from statewise.errors import unknown_name
+from statewise.expressions import Call, parse
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model, under the name that a user writes.
+
+    Args:
+        name: of the kind, without arguments.
+        made_by: where its class is, as "module:Class"; of a level, the transition's class.
+        label: for tables; {} stands for the argument.
+        examples: specs on which the conformance suites run, at hidden sizes that 6 divides.
+        cost: seconds of one core for a training step at hidden size 64, where nothing has been measured yet.
+        recipe: what the recipe `statewise` sets for it.
+        given: arguments of its class that its name fixes.
+        matrix: of a level, what A(x) is.
+        parameters: of a level, how many recurrent parameters it has, in H, D and its argument.
+        tracks: of a level, which finite-state machines it tracks.
+        compiler: of a level, what writes a machine as its weights, as "module:function"; empty where nothing does.
+    """
+
+    name: str
+    made_by: str
+    label: str
+    examples: tuple[str, ...]
+    cost: float
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    matrix: str = ""
+    parameters: str = ""
+    tracks: str = ""
+    compiler: str = ""
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is a level of the hierarchy, and not a baseline."""
+        return bool(self.matrix)
+
+    @property
+    def made(self) -> Any:
+        """The class itself."""
+        return _find(self.made_by)
+
+    @property
+    def stackable(self) -> bool:
+        """Whether several networks of this kind can train in one tensor program."""
+        return self.is_level and self.made.stackable
+
+    @property
+    def write(self) -> Any:
+        """The function that writes a machine as weights of this level; None where there is none."""
+        return _find(self.compiler) if self.compiler else None
+
+
+# these need every prefix of a sequence to learn from, and far more steps
+_SLOW = {"readout": "plain", "embedding": 0, "supervision": "aligned", "steps": 5_000, "clip": 1.0}
+_RECURRENT = {"readout": "plain", "embedding": 0}
+_COMPILERS = "statewise.theory.compile"
+
+# levels with few parameters move them further, and where only the end of a sequence is cheap to compute, lengths grow
+# much further; baselines train on the lengths of the paper only
+TABLE: tuple[Kind, ...] = (
+    Kind(
+        name="full",
+        made_by="statewise.transitions.full:Full",
+        label="full bilinear",
+        examples=("full",),
+        cost=0.003,
+        recipe={"lr": 1e-3, "late": 160, "growth_share": 0.3},
+        matrix="any matrix, linear in x",
+        parameters="H^2 D",
+        tracks="all",
+        compiler=f"{_COMPILERS}:write_full",
+    ),
+    Kind(
+        name="cp",
+        made_by="statewise.transitions.cp:CP",
+        label="CP-factored, rank {}",
+        examples=("cp(3)", "cp(11)"),
+        cost=0.03,
+        recipe={"lr": 1e-3, "late": 80, "growth_share": 0.3},
+        matrix="W₁ diag(Wₓᵀx) W₂ᵀ",
+        parameters="R (2H + D)",
+        tracks="more as R grows, all at R = H²",
+        compiler=f"{_COMPILERS}:write_cp",
+    ),
+    Kind(
+        name="block",
+        made_by="statewise.transitions.block:Block",
+        label="block-diagonal, size {}",
+        examples=("block(1)", "block(2)", "block(3)", "block(6)"),
+        cost=0.008,
+        recipe={"lr": 1e-2, "late": 1_280, "growth_share": 0.3},
+        matrix="blocks of b × b, linear in x",
+        parameters="b H D",
+        tracks="those that fit into blocks of b",
+        compiler=f"{_COMPILERS}:write_block",
+    ),
+    Kind(
+        name="rotation",
+        made_by="statewise.transitions.rotation:Rotation",
+        label="rotations (R2)",
+        examples=("rotation",),
+        cost=0.01,
+        recipe={"lr": 1e-2, "late": 10_240, "growth_share": 0.3},
+        matrix="2 × 2 rotations by angles linear in x",
+        parameters="H D / 2",
+        tracks="of groups, the Abelian ones",
+        compiler=f"{_COMPILERS}:write_rotation",
+    ),
+    Kind(
+        name="diagonal",
+        made_by="statewise.transitions.diagonal:Diagonal",
+        label="real diagonal (size 1)",
+        examples=("diagonal",),
+        cost=0.003,
+        recipe={"lr": 3e-3, "clip": 1.0},
+        matrix="real numbers, linear in x",
+        parameters="H D",
+        tracks="of groups, those of elements of order 2 (parity)",
+        compiler=f"{_COMPILERS}:write_diagonal",
+    ),
+    Kind(
+        name="positive",
+        made_by="statewise.transitions.positive:Positive",
+        label="positive diagonal",
+        examples=("positive",),
+        cost=0.003,
+        recipe={"lr": 3e-3, "clip": 1.0},
+        matrix="exp of numbers linear in x",
+        parameters="H D",
+        tracks="no group but the trivial one",
+        compiler=f"{_COMPILERS}:write_positive",
+    ),
+    Kind(
+        name="rnn",
+        made_by="statewise.models.baselines.recurrent:RecurrentTracker",
+        label="Elman RNN",
+        examples=("rnn",),
+        cost=0.003,
+        recipe=_RECURRENT,
+        given={"cell": "rnn"},
+    ),
+    Kind(
+        name="lstm",
+        made_by="statewise.models.baselines.recurrent:RecurrentTracker",
+        label="LSTM",
+        examples=("lstm", "lstm(2)"),
+        cost=0.004,
+        recipe=_RECURRENT,
+        given={"cell": "lstm"},
+    ),
+    Kind(
+        name="gru",
+        made_by="statewise.models.baselines.recurrent:RecurrentTracker",
+        label="GRU",
+        examples=("gru",),
+        cost=0.004,
+        recipe=_RECURRENT,
+        given={"cell": "gru"},
+    ),
+    Kind(
+        name="mamba",
+        made_by="statewise.models.baselines.mamba:MambaTracker",
+        label="Mamba, layers: {}",
+        examples=("mamba", "mamba(2, eigenvalues=signed)"),
+        cost=0.04,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="transformer",
+        made_by="statewise.models.baselines.transformer:TransformerTracker",
+        label="Transformer, layers: {}",
+        examples=("transformer", "transformer(2, positions=none)"),
+        cost=0.01,
+        recipe={**_SLOW, "hidden": 128, "warmup": 500},
+    ),
+)
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
+# from the highest level to the lowest
+LEVELS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE if kind.is_level}
+BASELINES: Mapping[str, Kind] = {kind.name: kind for kind in TABLE if not kind.is_level}
+
+
+def kind_of(spec: str) -> Kind | None:
+    """Return the kind that a model's spec names; None for a user's own class."""
+    return KINDS.get(spec.split("(")[0].strip())
+
+
+def label_of(spec: str) -> str:
+    """Return how tables call a model; a user's own is called by its class."""
+    kind = kind_of(spec)
+    if kind is None:
+        return spec.rpartition(":")[2]
+    parsed = parse(spec)
+    argument = parsed.args[0] if isinstance(parsed, Call) and parsed.args else ""
+    return kind.label.format(argument)
+
+
+def need_kind(name: str) -> Kind:
+    """Return the kind of a name; one that is not in the table is refused with the nearest."""
+    if name not in KINDS:
+        raise unknown_name("model", name, KINDS)
+    return KINDS[name]
+
+
+def _find(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

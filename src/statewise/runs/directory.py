@@ -1,0 +1,178 @@
+"""The files of a run directory: which there are, how they are written, and how those of earlier formats are read.
+
+A trained run has `config.json` (its options), `machine.json`, `record.json` once it has ended, and a checkpoint. A
+network that was compiled, snapped or learned has `network.json` in place of the first and the third: it was never
+trained, so it has no training options.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from statewise.errors import RunError, StoreError, shorten
+from statewise.files import reason_of, write_whole
+from statewise.machines import Machine, identical, read_machine, write_machine
+from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
+from statewise.training.options import RunOptions
+
+if TYPE_CHECKING:
+    from statewise.models import StateTracker
+
+CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
+Origin = Literal["compiled", "snapped", "learned"]
+
+
+class NetworkManifest(BaseModel):
+    """How a network that was not trained came to be.
+
+    Args:
+        format: of the manifest.
+        origin: what made it.
+        model: its level.
+        hidden: its hidden size.
+        readout: whether the hidden state is normalised before the readout.
+        how: the construction, in words.
+        facts: what the command that made it reported.
+        versions: of what made it.
+        commit: of the source tree.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    origin: Origin
+    model: str
+    hidden: int = Field(ge=1)
+    readout: Literal["plain", "normalised"] = "normalised"
+    how: str = ""
+    facts: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    commit: str | None = None
+
+
+def open_directory(directory: Path, options: RunOptions, machine: Machine) -> Record | None:
+    """Begin or resume a run directory; return the record of a run that has ended.
+
+    The machine is kept beside the options, so that a run stays what it was when a file that it came from changes.
+    """
+    if (directory / CONFIG).exists():
+        _check_same(directory, options, machine)
+        return read_record(directory)
+    if directory.exists() and not directory.is_dir():
+        raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
+    if directory.exists() and any(directory.iterdir()):
+        raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
+    write_machine(machine, directory / MACHINE)
+    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
+    return None
+
+
+def read_options(directory: Path) -> RunOptions:
+    """Read the options of a trained run, of this format or of the first."""
+    try:
+        held = json.loads((directory / CONFIG).read_text())
+        # the first format is the options alone
+        return RunOptions.model_validate_json(json.dumps(held.get("options", held)))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        raise RunError(f'"{shorten(directory / CONFIG)}" cannot be read; use another directory') from None
+
+
+def read_record(directory: Path) -> Record | None:
+    """Read the record of a run; None if it has not ended."""
+    file = directory / RECORD
+    try:
+        return parse_record(file.read_bytes()) if file.exists() else None
+    except (OSError, StoreError):
+        raise RunError(f'"{shorten(file)}" is damaged; delete it, and the run tests its model again') from None
+
+
+def write_record(directory: Path, record: Record) -> None:
+    """Write the record of a run that has ended."""
+    write_whole(directory / RECORD, json.dumps(record.to_dict(), indent=1) + "\n")
+
+
+def read_manifest(directory: Path) -> NetworkManifest | None:
+    """Read how a network that was not trained came to be; None where the directory holds a trained run."""
+    try:
+        if (directory / NETWORK).exists():
+            return NetworkManifest.model_validate_json((directory / NETWORK).read_bytes())
+        return _first_format(directory)
+    except (OSError, ValidationError, ValueError, KeyError, TypeError):
+        raise RunError(f'"{shorten(directory)}" holds a manifest that cannot be read; make it anew') from None
+
+
+def write_network(directory: Path, model: "StateTracker", machine: Machine, manifest: NetworkManifest) -> None:
+    """Write a network that was made, not trained, as a run directory that every command reads; whole or not at all."""
+    from statewise.training.checkpoints import write_checkpoint
+
+    def fill(aside: Path) -> None:
+        write_machine(machine, aside / MACHINE)
+        whole = manifest.model_dump(mode="json") | provenance()
+        write_whole(aside / NETWORK, json.dumps(whole, indent=1) + "\n")
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        write_checkpoint(aside, "step-0", tensors, {"step": 0})
+
+    _write_aside(directory, fill)
+
+
+def check_free(directory: Path) -> None:
+    """Refuse a directory that holds anything."""
+    try:
+        taken = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+    except OSError as error:
+        raise RunError(f'cannot write "{shorten(directory)}": {reason_of(error)}; use another directory') from None
+    if taken:
+        raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
+
+
+def _write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+    check_free(directory)
+    aside = directory.parent / f".{directory.name}.{os.getpid()}"
+    try:
+        aside.mkdir(parents=True)
+        fill(aside)
+        if directory.is_dir():
+            directory.rmdir()
+        os.replace(aside, directory)
+    except OSError as error:
+        raise RunError(f'cannot write "{shorten(directory)}": {reason_of(error)}; use another directory') from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_same(directory: Path, options: RunOptions, machine: Machine) -> None:
+    held, given = read_options(directory).to_dict(), options.to_dict()
+    if held != given:
+        other = next(key for key in {**held, **given} if held.get(key) != given.get(key))
+        differs = f"{other}={shorten(held.get(other))}, not {shorten(given.get(other))}"
+        raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
+    if not identical(read_machine(str(directory / MACHINE)), machine):
+        raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
+
+
+def _first_format(directory: Path) -> NetworkManifest | None:
+    """Read a network of the first format, which had training options that were invented for it."""
+    file = directory / RECORD
+    held = json.loads(file.read_text()) if file.exists() else {}
+    if not held or held["status"] in STATUSES:
+        return None
+    # compiled networks had the status of their verdict there
+    origin = held["status"] if held["status"] in ("snapped", "learned") else "compiled"
+    options = read_options(directory)
+    facts = {name: value for name, value in held.items() if name not in ("config", "versions", "commit")}
+    return NetworkManifest(
+        format=1,
+        origin=origin,
+        model=options.model,
+        hidden=options.hidden,
+        readout=options.readout,
+        how=held.get("how", ""),
+        facts=facts,
+        versions=held.get("versions", {}),
+        commit=held.get("commit"),
+    )

@@ -1,0 +1,92 @@
+"""From options to a finished run: open its directory, train, test, record."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from statewise.machines import Machine
+from statewise.runs.directory import open_directory, write_record
+from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
+from statewise.runs.run import Run
+from statewise.training.loop import Outcome, Session, Show, check_lengths, train_sessions
+from statewise.training.options import RunOptions
+from statewise.training.state import build_training
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run to be done.
+
+    Args:
+        options: resolved.
+        directory: where it is kept; None keeps nothing.
+        machine: what it is trained on, where that is not to be built from its name.
+        own: the class of its model, where that is a user's own.
+    """
+
+    options: RunOptions
+    directory: Path | None = None
+    machine: Machine | None = None
+    own: type[nn.Module] | None = None
+
+
+def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]]:
+    """Do runs, several in one tensor program, and yield each as it ends; one that has ended before is not done again.
+
+    Each run is recorded as if it had been done alone.
+    """
+    sessions: dict[int, Session] = {}
+    finished: dict[int, Run] = {}
+    for index, plan in enumerate(plans):
+        training = build_training(plan.options, plan.machine, plan.own)
+        evaluation = plan.options.evaluation
+        check_lengths(training.model.longest, training.task, evaluation)
+        machine = training.task.machine
+        held = None if plan.directory is None else open_directory(plan.directory, plan.options, machine)
+        if held is not None:
+            finished[index] = Run(machine, plan.directory, plan.options, held, own=plan.own)
+        else:
+            sessions[index] = Session(training, evaluation, plan.directory)
+    yield from finished.items()
+    order = list(sessions)
+    for place, outcome in train_sessions(list(sessions.values()), lambda m, metrics, n: show(order[m], metrics, n)):
+        plan, session = plans[order[place]], sessions[order[place]]
+        record = record_of(plan.options, outcome)
+        if plan.directory is not None:
+            write_record(plan.directory, record)
+        machine, model = session.training.task.machine, session.training.model
+        yield order[place], Run(machine, plan.directory, plan.options, record, held=model, own=plan.own)
+
+
+def execute_one(plan: PlannedRun, show: Show) -> Run:
+    """Do one run, or read it if it has ended before."""
+    ((_, run),) = execute([plan], show)
+    return run
+
+
+def record_of(options: RunOptions, outcome: Outcome) -> Record:
+    """Record how a training ended."""
+    inside, held_out = outcome.in_distribution, outcome.validation
+    made: dict[str, Any] = provenance()
+    return Record(
+        format=FORMAT,
+        status=outcome.status,  # pyright: ignore[reportArgumentType]
+        config=options,
+        steps=outcome.steps,
+        seconds=round(outcome.seconds, 2),
+        tokens_per_second=round(outcome.tokens / max(outcome.seconds, 1e-9)),
+        loss=outcome.loss,
+        parameters=outcome.parameters,
+        scores=tuple(map(RecordedScore.of, outcome.scores)),
+        in_distribution=None if inside is None else RecordedScore.of(inside),
+        validation=None if held_out is None else RecordedHeldOut.of(held_out),
+        history=tuple(map(RecordedMetrics.of, outcome.history)),
+        probe=options.probe,
+        versions=made["versions"],
+        commit=made["commit"],
+        finished=round(time.time(), 1),
+    )

@@ -1,0 +1,54 @@
+"""Weights back into models: the one place where a network is rebuilt from what was kept."""
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from statewise.errors import RunError, shorten
+from statewise.machines import Machine
+from statewise.models import SequenceModel, StateTracker, is_own
+from statewise.training.checkpoints import read_checkpoint
+from statewise.training.options import RunOptions
+from statewise.training.state import load_weights
+
+if TYPE_CHECKING:
+    from statewise.runs.run import Run
+
+
+def load_model(run: "Run") -> SequenceModel:
+    """Rebuild the network of a run directory."""
+    assert run.path is not None
+    saved = read_checkpoint(run.path)
+    if saved is None:
+        raise RunError(
+            f'"{shorten(run.path)}" has no checkpoint: it was interrupted, or diverged at once; train it again'
+        )
+    if run.options is not None:
+        if is_own(run.options.model) and run.own is None:
+            raise RunError(
+                f'"{shorten(run.path)}" holds a model of the class {shorten(run.options.model)}; '
+                "give that class as model, since a directory never makes statewise import code"
+            )
+        model = build_untrained(run.options, run.machine, run.own)
+    else:
+        assert run.manifest is not None
+        given = run.manifest
+        model = StateTracker(run.machine.symbols, run.machine.classes, given.hidden, given.model, readout=given.readout)
+    return rebuild(model, saved[0], str(run.path))
+
+
+def build_untrained(options: RunOptions, machine: Machine, own: type | None = None) -> SequenceModel:
+    """Build the network of a run's options for its machine."""
+    tokens = options.build_task(machine).tokens if options.supervision == "chain" else machine.symbols
+    return options.model_options.build(tokens, machine.classes, options.seed, own)
+
+
+def rebuild(model: SequenceModel, tensors: dict[str, Tensor], where: str) -> SequenceModel:
+    """Put kept weights into a network, in their own dtype; names may have the prefix that checkpoints give them."""
+    kept = {name: value for name, value in tensors.items() if not name.startswith(("optimiser.", "averaged."))}
+    named = {f"model.{name.removeprefix('model.')}": value for name, value in kept.items()}
+    try:
+        load_weights(model, named)
+    except RunError:
+        raise RunError(f'the weights in "{shorten(where)}" fit no network for its machine; make it anew') from None
+    return model

@@ -1,0 +1,64 @@
+"""Batches, and how the three kinds of supervision ask for answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+Supervision = Literal["final", "aligned", "chain"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Tokens padded with 0 to one length, how long each row is, and the output class that is right after each token.
+
+    `asked` says after which tokens the answer is asked for; None is the last of each row.
+    """
+
+    words: Int[np.ndarray, "batch time"]
+    lengths: Int[np.ndarray, " batch"]
+    outputs: Int[np.ndarray, "batch time"]
+    asked: Bool[np.ndarray, "batch time"] | None
+
+    @property
+    def finals(self) -> Int[np.ndarray, " batch"]:
+        """The output class at the end of each sequence."""
+        return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
+
+
+def ask_at_end(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Ask for the output at the end of a sequence."""
+    return Batch(words, lengths, outputs, None)
+
+
+def _ask_after_each(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Ask for the output after each symbol."""
+    return Batch(words, lengths, outputs, np.arange(words.shape[1]) < lengths[:, None])
+
+
+def _ask_for_chain(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """Write the outputs out after the sequence, and ask for each of them.
+
+    A sequence a b c with outputs p q r becomes the tokens a b c = p q, and after the last three p q r are asked for.
+    """
+    count, longest = words.shape
+    written = np.zeros((count, 2 * longest), dtype=np.int64)
+    right = np.zeros((count, 2 * longest), dtype=np.int64)
+    written[:, :longest] = words
+    rows, places = np.nonzero(np.arange(longest) < lengths[:, None])
+    after = lengths[rows] + places
+    right[rows, after] = outputs[rows, places]
+    written[np.arange(count), lengths] = symbols
+    follows = places < lengths[rows] - 1
+    written[rows[follows], after[follows] + 1] = symbols + 1 + outputs[rows[follows], places[follows]]
+    time = np.arange(2 * longest)
+    return Batch(written, 2 * lengths, right, (time >= lengths[:, None]) & (time < 2 * lengths[:, None]))
+
+
+FORMATS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], Batch]] = {
+    "final": ask_at_end,
+    "aligned": _ask_after_each,
+    "chain": _ask_for_chain,
+}

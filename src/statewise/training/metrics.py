@@ -1,0 +1,65 @@
+"""What evaluation measures, as plain values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What one evaluation during training measured.
+
+    Args:
+        step: how many steps had been taken.
+        loss: the mean training loss since the evaluation before.
+        scores: at each length of the plan's probe.
+        seconds: since training began.
+        validation: the loss on validation sequences, where there are any.
+    """
+
+    step: int
+    loss: float | None
+    scores: tuple[float, ...]
+    seconds: float = 0.0
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Loss and accuracy on the sequences set aside for validation, asked as in training."""
+
+    count: int
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often a model is right at the end of sequences of one length.
+
+    Args:
+        length: symbols per sequence.
+        count: how many sequences were tried.
+        correct: how many were answered correctly.
+        classes: how many answers there are, so that guessing is right 1/m of the time.
+        majority: the share of the most frequent answer among these sequences: the accuracy of the best constant answer.
+    """
+
+    length: int
+    count: int
+    correct: int
+    classes: int
+    majority: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of correct answers."""
+        return self.correct / self.count
+
+    @property
+    def score(self) -> float:
+        """(accuracy - 1/m) / (1 - 1/m): 0 is chance, 1 is perfect."""
+        return (self.accuracy - 1 / self.classes) / (1 - 1 / self.classes)
+
+    @property
+    def score_majority(self) -> float:
+        """The same relative to the best constant answer; 1 is perfect."""
+        return (self.accuracy - self.majority) / (1 - self.majority) if self.majority < 1 else float(self.accuracy == 1)
