@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from statewise.kernels import library
 from statewise.machines import Machine
+from statewise.models import TABLE
 from statewise.models.levels import build_transition as transition
 from statewise.transitions import Additive, LinearTransition
 from tests import needs
@@ -47,7 +48,8 @@ MACHINES = [
     "tomita(5)*parity",
 ]
 
-LEVELS = ["full", "cp(3)", "cp(11)", "block(1)", "block(2)", "block(3)", "rotation", "diagonal", "positive"]
+# every level of the table of models
+LEVELS = [spec for kind in TABLE if kind.is_level for spec in kind.examples]
 INPUT, HIDDEN = 5, 6
 
 

@@ -1,29 +1,111 @@
 """statewise: recurrent networks bilinear in input and hidden state, and the finite-state machines that they track.
 
-    machine      a finite-state machine by name or from a file: machine("modular_addition(5)")
-    Machine      the value itself: table, start, outputs
-    BilinearRNN  the layer, with nn.LSTM's conventions: BilinearRNN(64, 256, transition="block(2)")
+    m = sw.machine("modular_addition(5)")                # a machine: by name, or a .dot or .json file
+    run = sw.train(m, "full", out="run1")                # a network that was trained to track it
+    print(sw.evaluate(run, lengths=[10, 500, 10_000]))   # accuracy and score per length
+    print(sw.certify(run))                               # proven, refuted by a word, or right up to a horizon
+    exact = sw.snap(run, out="run2")                     # its machine put into the weights: proven at every length
+    net = sw.compile("symmetric(5)")                     # exact weights, no training
 
-Names that need torch are imported when first used.
+Every command of the command line is a function here, with the same parameters and defaults; what it returns prints as
+the command does, and its `to_dict()` is the command's `--json`. Whatever takes a machine takes its name too; whatever
+takes a run takes its directory too; a model is a name or a class. `BilinearRNN` is the layer, with nn.LSTM's
+conventions. Names that need torch are imported when first used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from statewise.errors import StatewiseError
 from statewise.machines import Machine, machine
 
 if TYPE_CHECKING:
-    from statewise.models.layer import BilinearRNN
+    from statewise.commands.bench import bench
+    from statewise.commands.compare import compare
+    from statewise.commands.compile import compile
+    from statewise.commands.demo import demo
+    from statewise.commands.demo_parity import demo_parity
+    from statewise.commands.describe import describe
+    from statewise.commands.exact import certify, extract, snap
+    from statewise.commands.learn import learn
+    from statewise.commands.report import report
+    from statewise.commands.reproduce import reproduce
+    from statewise.commands.runs import merge, runs
+    from statewise.commands.sweep import sweep
+    from statewise.commands.train import evaluate, train
+    from statewise.models import BilinearRNN, SequenceModel, StateTracker
+    from statewise.runs import Record, Run, load
+    from statewise.tasks import Lengths, Task
+    from statewise.theory.learning.labelled import LabelledWords
+    from statewise.transitions import LinearTransition, Transition
 
 __version__ = "0.1.0"
-__all__ = ["BilinearRNN", "Machine", "StatewiseError", "__version__", "machine"]
 
-_NEEDS_TORCH = {"BilinearRNN": "statewise.models.layer"}
+_HOMES = {
+    "commands.compare": ("compare",),
+    "commands.compile": ("compile",),
+    "commands.demo": ("demo",),
+    "commands.demo_parity": ("demo_parity",),
+    "commands.describe": ("describe",),
+    "commands.exact": ("certify", "extract", "snap"),
+    "commands.learn": ("learn",),
+    "commands.reproduce": ("reproduce",),
+    "commands.runs": ("merge",),
+    "commands.train": ("evaluate", "train"),
+    "models": ("BilinearRNN", "SequenceModel", "StateTracker"),
+    "runs.record": ("Record",),
+    "runs.run": ("Run", "load"),
+    "tasks": ("Lengths", "Task"),
+    "theory.learning.labelled": ("LabelledWords",),
+    "transitions": ("LinearTransition", "Transition"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# rooms of the package whose names are commands too: the room itself can be called
+_ROOMS = ("bench", "report", "runs", "sweep")
+
+__all__ = [
+    "BilinearRNN",
+    "LabelledWords",
+    "Lengths",
+    "LinearTransition",
+    "Machine",
+    "Record",
+    "Run",
+    "SequenceModel",
+    "StateTracker",
+    "StatewiseError",
+    "Task",
+    "Transition",
+    "__version__",
+    "bench",
+    "certify",
+    "compare",
+    "compile",
+    "demo",
+    "demo_parity",
+    "describe",
+    "evaluate",
+    "extract",
+    "learn",
+    "load",
+    "machine",
+    "merge",
+    "report",
+    "reproduce",
+    "runs",
+    "snap",
+    "sweep",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEEDS_TORCH:
-        from importlib import import_module
-
-        return getattr(import_module(_NEEDS_TORCH[name]), name)
+    if name in _ROOMS:
+        return import_module(f"statewise.{name}")
+    if name in _HOME_OF:
+        return getattr(import_module(f"statewise.{_HOME_OF[name]}"), name)
     raise AttributeError(f"module 'statewise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Every mistake that a caller can make, one type for each kind.
+"""Errors that a caller can cause, one type for each kind.
 
 A message is one sentence in three parts: what was wrong (with the value), what was expected, what to do.
 """
@@ -82,7 +82,7 @@ class NetworkError(StatewiseError):
 
 
 class CompileError(StatewiseError):
-    """A machine that a level cannot track, or not in the way asked for."""
+    """A machine that a level cannot track, or not at the requested size."""
 
 
 class WordsError(StatewiseError):
@@ -116,7 +116,7 @@ class ToolMissingError(StatewiseError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """Builds the error for a name that is not in a catalogue, with the nearest valid one."""
+    """Build the error for a name that is not in a catalogue, with the nearest valid one."""
     names = sorted(known)
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f'did you mean "{nearest[0]}"?' if nearest else f"use one of {', '.join(names)}"
@@ -124,6 +124,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
 
 
 def shorten(text: object, limit: int = 60) -> str:
-    """Cuts a value to one short printable line, so that a message stays one sentence whatever was typed."""
+    """Cut a value to one short printable line, so that a message stays one sentence whatever was typed."""
     line = "".join(character if character.isprintable() else "?" for character in str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"

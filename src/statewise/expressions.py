@@ -45,7 +45,7 @@ class Call:
     kwargs: Mapping[str, Value] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Writes the call so that parsing gives it back."""
+        """Return the call as text that parses to it."""
         written = [_write(value) for value in self.args]
         written += [f"{key}={_write(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(written)})" if written else self.name
@@ -68,7 +68,7 @@ def _write(value: Value) -> str:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one expression."""
+    """A recursive-descent parser of one expression."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -159,7 +159,7 @@ class _Parser:
 
 
 def parse(text: str) -> Call | Product:
-    """Parses an expression; raises `ExpressionError` with one sentence for anything else."""
+    """Parse an expression; anything else raises an `ExpressionError` of one sentence."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are read; use a file")
     if not text.strip():
@@ -173,10 +173,10 @@ def parse(text: str) -> Call | Product:
 
 
 def call(function: Callable[..., Result], spec: Call, given: Mapping[str, Any] | None = None) -> Result:
-    """Calls `function` with the arguments of `spec`, checked against its signature.
+    """Call `function` with the arguments of `spec`, checked against its signature.
 
     Args:
-        function: its annotations (int, float, str, bool, Literal, and unions of these) say what each argument may be.
+        function: its annotations (int, float, str, bool, Literal, and unions of these) decide what is accepted.
         spec: the arguments as written.
         given: arguments that the program supplies and that cannot be written.
     """
@@ -215,7 +215,7 @@ def call(function: Callable[..., Result], spec: Call, given: Mapping[str, Any] |
 
 
 def usage(function: Callable[..., object], name: str, given: Mapping[str, Any] | None = None) -> str:
-    """Writes how a function of a catalogue is called: `random_machine(states, symbols=0, ...)`."""
+    """Return how a function of a catalogue is called: `random_machine(states, symbols=0, ...)`."""
     written = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in (given or {}):
@@ -230,7 +230,7 @@ def usage(function: Callable[..., object], name: str, given: Mapping[str, Any] |
 
 
 def _checked(owner: str, name: str, value: Value, hints: Mapping[str, Any]) -> Any:
-    """Returns `value` if it fits the annotation of argument `name`, an integer as a float where one is asked for."""
+    """Return `value` if it fits the annotation of argument `name`, an integer as a float where one is expected."""
     options = _options(hints[name])
     literals = [option for option in options if not isinstance(option, type)]
     if any(value == literal and type(value) is type(literal) for literal in literals):
@@ -249,7 +249,7 @@ def _checked(owner: str, name: str, value: Value, hints: Mapping[str, Any]) -> A
 
 
 def _options(hint: Any) -> list[Any]:
-    """Flattens an annotation into plain types and literal values."""
+    """Flatten an annotation into plain types and literal values."""
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return list(typing.get_args(hint))

@@ -7,7 +7,7 @@ from statewise.errors import FileError, shorten
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Writes a text file aside and moves it into place, so that an interruption leaves the old one.
+    """Write a text file aside and move it into place, so that an interruption leaves the old one.
 
     A link is followed; a device or a pipe is written to as it is.
     """
@@ -15,7 +15,7 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def write_bytes_whole(file: Path, content: bytes) -> None:
-    """Writes a file of bytes whole or not at all, as `write_whole` does text."""
+    """Write a file of bytes whole or not at all, as `write_whole` does text."""
     try:
         file = Path(os.path.realpath(file))
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -36,10 +36,10 @@ def write_bytes_whole(file: Path, content: bytes) -> None:
 
 
 def cannot_write(file: Path, error: OSError) -> FileError:
-    """Builds the error for a file that cannot be written."""
+    """Build the error for a file that cannot be written."""
     return FileError(f'cannot write "{shorten(file)}": {reason_of(error)}; choose another place')
 
 
 def reason_of(error: Exception) -> str:
-    """Gives the system's own reason, in lower case, for a failed read or write."""
+    """Return the system's own reason, in lower case, for a failed read or write."""
     return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)

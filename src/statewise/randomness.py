@@ -6,12 +6,12 @@ import numpy as np
 
 
 def derive(seed: int, *names: object) -> int:
-    """Gives a seed of its own to each (seed, names), below 2^63."""
+    """Derive a seed below 2^63 from a seed and names, different for different names."""
     return int.from_bytes(_digest(seed, *names)[:8], "little") >> 1
 
 
 def stream(seed: int, *names: object) -> np.random.Generator:
-    """Gives a generator of its own to each (seed, names): streams of different names never meet."""
+    """Return a generator for a seed and names; streams of different names are independent."""
     key = np.frombuffer(_digest(seed, *names), dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key))
 

@@ -18,6 +18,11 @@ class Result(ABC):
     def lines(self) -> Lines:
         """Return the result for a reader, as pairs of a name and a value."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the command ends with exit code 1."""
+        return False
+
     def __str__(self) -> str:
         """Write the lines, aligned."""
         return aligned(self.lines())

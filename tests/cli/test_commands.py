@@ -75,7 +75,7 @@ BAD_CALLS = [
     (["machine", "parity", "--jsn"], "--json"),
     (["machine", "parity", "--out", "x.txt"], ".json, .dot or .gv"),
     (["machine", "parity", "--out", "/dev/null/x.json"], "cannot write"),
-    (["machine", "symmetric(5)", "--svg", "x.svg"], "arrows"),
+    (["machine", "symmetric(5)", "--svg", "x.svg"], "edges"),
     (["machine", "parity", "--svg", "x.json", "--out", "x.json"], "file of its own"),
     (["demo", "--out", "/dev/null/x"], "cannot write"),
 ]

@@ -19,7 +19,7 @@ from statewise.machines import (
     transition_monoid,
 )
 from statewise.machines.dot import from_dot, to_dot
-from statewise.machines.files import from_json, to_json
+from statewise.machines.machine_files import from_json, to_json
 from statewise.theory.compile import one_hot
 from tests.catalogues import MACHINES, machines
 

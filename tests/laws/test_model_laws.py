@@ -4,26 +4,11 @@ import pytest
 import torch
 
 from statewise.errors import StatewiseError
-from statewise.models.catalogue import build_model
+from statewise.models import KINDS, TABLE, build_model
 
-MODELS = [
-    "full",
-    "cp(8)",
-    "block(2)",
-    "block(8)",
-    "rotation",
-    "diagonal",
-    "positive",
-    "rnn",
-    "lstm",
-    "lstm(2)",
-    "gru",
-    "mamba",
-    "mamba(2, eigenvalues=signed)",
-    "transformer",
-    "transformer(2, positions=none)",
-]
-SYMBOLS, CLASSES, HIDDEN = 3, 5, 8
+# every row of the table of models, so that a new one is tested by being there
+MODELS = [spec for kind in TABLE for spec in kind.examples]
+SYMBOLS, CLASSES, HIDDEN = 3, 5, 12
 every = pytest.mark.parametrize("spec", MODELS)
 
 
@@ -33,6 +18,10 @@ def build(spec, seed=0, **options):
 
 def words(time=9, batch=4):
     return torch.randint(0, SYMBOLS, (batch, time), generator=torch.Generator().manual_seed(time))
+
+
+def test_no_kind_of_model_is_left_out():
+    assert {spec.split("(")[0] for spec in MODELS} == set(KINDS)
 
 
 @every
@@ -92,7 +81,7 @@ BAD = [
     ("mmaba", {}, 'did you mean "mamba"'),
     ("lstm(0)", {}, "at least 1 layer"),
     ("mamba(1, eigenvalues=sgned)", {}, 'did you mean "signed"'),
-    ("transformer(1, heads=3)", {}, "3 heads divide"),
+    ("transformer(1, heads=5)", {}, "5 heads divide"),
     ("transformer(1, 2)", {}, "one plain argument"),
     ("lstm", {"additive": "input"}, "no additive term"),
     ("full*full", {}, "is a product"),

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from statewise.errors import TransitionError
-from statewise.transitions import CP, Block, Diagonal, Full, tabulate
 from statewise.models.levels import build_transition as transition
+from statewise.transitions import CP, Block, Diagonal, Full, tabulate
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 
 BATCH = 4
@@ -66,23 +66,26 @@ def test_declared_facts_hold_on_random_inputs(spec):
     assert bool((a >= 0).all()) == t.positive
 
 
-FORMULAS = {
-    "full": HIDDEN**2 * INPUT,
-    "cp(3)": 3 * (2 * HIDDEN + INPUT),
-    "cp(11)": 11 * (2 * HIDDEN + INPUT),
-    "block(1)": 1 * INPUT * HIDDEN,
-    "block(2)": 4 * INPUT * (HIDDEN // 2),
-    "block(3)": 9 * INPUT * (HIDDEN // 3),
-    "rotation": HIDDEN // 2 * INPUT,
-    "diagonal": HIDDEN * INPUT,
-    "positive": HIDDEN * INPUT,
-}
+@pytest.mark.parametrize("spec", LEVELS)
+def test_coefficients_are_all_that_acts_where_networks_can_be_stacked(spec):
+    one, other = level(spec, seed=0), level(spec, seed=1)
+    c, h = one.coefficients(draw(100, INPUT)), draw(100, HIDDEN)
+    assert torch.equal(one.act(c, h), other.act(c, h)) == one.stackable
+
+
+@pytest.mark.parametrize("spec", LEVELS)
+def test_blocks_on_the_diagonal_are_the_dense_matrix(spec):
+    t = level(spec)
+    c = t.coefficients(draw(BATCH, INPUT))
+    for matrix, blocks in zip(t.dense(c), t.blocks(c), strict=True):
+        torch.testing.assert_close(torch.block_diag(*blocks), matrix, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("spec", LEVELS)
 def test_parameter_counts_are_the_papers(spec):
-    count = sum(p.numel() for p in level(spec).parameters())
-    assert count == FORMULAS[spec]
+    t = level(spec)
+    count = sum(p.numel() for p in t.parameters())
+    assert count == FORMULAS[type(t)](t)
     assert sum(p.numel() for p in affine(spec, "constant").parameters()) == count + HIDDEN
     assert sum(p.numel() for p in affine(spec, "input").parameters()) == count + HIDDEN * INPUT
 

@@ -18,7 +18,7 @@ from statewise.errors import (
 )
 from statewise.machines import draw_svg, equivalent, identical, isomorphism, machine, read_machine, write_machine
 from statewise.machines.dot import from_dot, to_dot
-from statewise.machines.files import from_json, to_json
+from statewise.machines.machine_files import from_json, to_json
 from tests import needs
 from tests.catalogues import MACHINES
 
@@ -326,7 +326,7 @@ def test_missing_binary_and_huge_files_are_refused(tmp_path, monkeypatch):
     (tmp_path / "folder.dot").mkdir()
     with pytest.raises(MachineFileError, match="directory"):
         machine(str(tmp_path / "folder.dot"))
-    monkeypatch.setattr("statewise.machines.files.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("statewise.machines.machine_files.MAX_FILE_BYTES", 10)
     write_machine(machine("parity"), tmp_path / "large.json")
     with pytest.raises(TooLargeError, match="at most 10"):
         machine(str(tmp_path / "large.json"))
@@ -394,8 +394,8 @@ def test_drawings_need_graphviz(monkeypatch):
         draw_svg(machine("parity"))
 
 
-def test_too_many_arrows_are_refused():
-    with pytest.raises(TooLargeError, match="arrows"):
+def test_too_many_edges_are_refused():
+    with pytest.raises(TooLargeError, match="edges"):
         draw_svg(machine("symmetric(5)"))
 
 
@@ -403,12 +403,12 @@ def test_too_many_arrows_are_refused():
 def test_machines_are_drawn(expression):
     needs.program("dot", "graphviz")
     m = machine(expression)
-    arrows = sum(len(set(row)) for row in m.delta.tolist())
-    if arrows > 300:
-        with pytest.raises(TooLargeError, match=f"{arrows} arrows"):
+    edges = sum(len(set(row)) for row in m.delta.tolist())
+    if edges > 300:
+        with pytest.raises(TooLargeError, match=f"{edges} edges"):
             draw_svg(m)
         return
     svg = draw_svg(m)
     # the states, and the dot that points at the start
     assert svg.count('class="node"') == m.states + 1
-    assert svg.count('class="edge"') == arrows + 1
+    assert svg.count('class="edge"') == edges + 1

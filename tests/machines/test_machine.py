@@ -14,6 +14,7 @@ def test_words_run_alone_and_in_batches():
     assert np.array_equal(m.track(words), words.cumsum(axis=-1) % 5)
     assert np.array_equal(m.final(words), words.sum(axis=-1) % 5)
     assert m.final([3, 4, 1]) == 3
+    assert np.array_equal(m.answer(words), m.outputs[m.final(words)])
     assert m.final(np.zeros((2, 0), dtype=int)).tolist() == [0, 0]
     assert m.track(words[0], start=2).tolist() == ((words[0].cumsum(axis=-1) + 2) % 5).tolist()
 
@@ -23,6 +24,24 @@ def test_names_are_encoded_and_decoded():
     assert m.answer(m.encode("abab")) == 1
     assert m.answer(m.encode("aba")) == 0
     assert m.decode([0, 1, 0]) == ("a", "b", "a")
+
+
+@pytest.mark.parametrize("word", [[3, 4, 1], (3, 4, 1), np.array([3, 4, 1]), ["3", "4", "1"], ("3", "4", "1"), "341"])
+def test_one_word_has_a_plain_answer_by_numbers_or_names(word):
+    m = machine("modular_addition(5)").replace(outputs=[0, 0, 0, 7, 0], output_names=None)
+    assert (m.answer(word), m.final(word), m.track(word).tolist()) == (7, 3, [3, 2, 3])
+    assert type(m.answer(word)) is int
+    assert type(m.final(word)) is int
+
+
+def test_batches_are_answered_as_arrays_and_the_empty_word_by_the_start():
+    m = machine("flip_flop")
+    assert m.answer(["set 1", "hold"]) == 1
+    assert m.answer([[2, 0], [1, 0]]).tolist() == [1, 0]
+    assert m.answer(np.zeros((1, 2, 0), dtype=int)).tolist() == [[0, 0]]
+    for empty in ([], (), "", np.array([], dtype=int)):
+        assert m.answer(empty) == 0
+        assert type(m.answer(empty)) is int
 
 
 def test_machines_are_frozen_and_copy_their_table():
@@ -91,7 +110,7 @@ def test_huge_tables_are_refused():
         Machine(np.zeros((5000, 5000), dtype=np.int64))
 
 
-@pytest.mark.parametrize("words", [[0, 2], [-1], [0.5], ["a"], np.array(3), [[True, False]]])
+@pytest.mark.parametrize("words", [[0, 2], [-1], [0.5], ["a"], [0, "1"], [["0"]], "02", np.array(3), [[True, False]]])
 def test_bad_words_are_refused(words):
     with pytest.raises(WordError):
         machine("parity").final(words)

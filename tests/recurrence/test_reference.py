@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from statewise.recurrence import rescale, unroll, unroll_normalised
 from statewise.models.levels import build_transition as transition
+from statewise.recurrence import rescale, unroll, unroll_normalised
 from statewise.transitions import Full
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
 

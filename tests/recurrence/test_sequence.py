@@ -1,4 +1,4 @@
-"""Every fast path over real inputs against the reference: outputs, last state, all gradients."""
+"""Every fast path over real-valued inputs against the reference: outputs, last state, all gradients."""
 
 import subprocess
 import sys
@@ -9,9 +9,8 @@ import torch
 from statewise import BilinearRNN
 from statewise.errors import StatewiseError
 from statewise.kernels import choose, library
-from statewise.recurrence import unroll
-from statewise.recurrence.sequence import sequence_backend, unroll_sequence
 from statewise.models.levels import build_transition
+from statewise.recurrence import sequence_backend, unroll, unroll_sequence
 
 SPECS = ["full", "cp(5)", "block(2)", "block(3)", "block(4)", "block(6)", "rotation", "diagonal", "positive"]
 FAST = {"block(2)", "block(3)", "block(4)", "rotation", "diagonal", "positive"}

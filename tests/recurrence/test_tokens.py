@@ -1,11 +1,20 @@
+"""Every form over tokens against the reference: all states, ends, resumed states, all gradients."""
+
 import pytest
 import torch
 
-from statewise.recurrence import unroll
-from statewise.recurrence.readout import read_direction
-from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
-from statewise.recurrence.tokens import read_tokens, resume_tokens
 from statewise.models.levels import build_transition as transition_of
+from statewise.recurrence import (
+    RESCALE_EVERY,
+    TokenBatch,
+    read_direction,
+    read_tokens,
+    resume_tokens,
+    states_by_table,
+    token_table,
+    unroll,
+)
+from statewise.transitions import Transition
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level, need_kernels
 
 TRANSITIONS = [level(spec, init="tokens") for spec in LEVELS] + [affine(spec, "input") for spec in LEVELS]
@@ -124,6 +133,76 @@ def test_backends_agree(spec, backend, batch, time, symbols):
         zero = torch.zeros(batch, dtype=torch.float64)
         h, log_norm = resume_tokens(transition, None, tokens, h0, zero, backend)
     torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), slow[:, -1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in LEVELS if level(spec).stackable])
+@pytest.mark.parametrize("backend", ["native", "torch"])
+@pytest.mark.parametrize("every_steps", [0, RESCALE_EVERY])
+def test_networks_in_one_table_run_as_each_alone(spec, backend, every_steps):
+    need_kernels(backend)
+    networks = [level(spec, init="tokens", seed=seed) for seed in range(3)]
+    generator = torch.Generator().manual_seed(6)
+    tokens = torch.randint(0, INPUT, (3, 7, 13), generator=generator)
+    lengths = torch.randint(1, 14, (3, 7), generator=generator)
+    h0 = torch.randn(3, 7, HIDDEN, dtype=torch.float64, generator=generator, requires_grad=True)
+    wanted = [h0, *[p for network in networks for p in network.parameters()]]
+    numbered = (tokens + INPUT * torch.arange(3).view(3, 1, 1)).flatten(0, 1)
+    for ends in (None, lengths):
+        table = torch.cat([token_table(network, None) for network in networks])
+        batch = TokenBatch(numbered, None if ends is None else ends.flatten(), every_steps, backend, 3)
+        together = states_by_table(networks[0], table, h0.flatten(0, 1), batch)
+        singles = [TokenBatch(tokens[m], None if ends is None else ends[m], every_steps, backend) for m in range(3)]
+        alone = torch.cat([read_tokens(networks[m], None, h0[m], singles[m]) for m in range(3)])
+        torch.testing.assert_close(together, alone)
+        weight = torch.randn(alone.shape, dtype=torch.float64, generator=generator)
+        grads = [torch.autograd.grad((out * weight).sum(), wanted) for out in (together, alone)]
+        for a, b in zip(*grads, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+class _Own(Transition):
+    """h' = a(x) * (h, its entries moved on by one) + b(x), with coefficients that no level of the package has."""
+
+    def __init__(self):
+        super().__init__()
+        self.input_size, self.hidden_size = INPUT, HIDDEN
+        generator = torch.Generator().manual_seed(7)
+        self.weight = torch.nn.Parameter(torch.randn(2, INPUT, HIDDEN, dtype=torch.float64, generator=generator))
+
+    def coefficients(self, x):
+        return {"factor": x @ self.weight[0], "offset": x @ self.weight[1]}
+
+    def act(self, coefficients, h):
+        return coefficients["factor"] * h.roll(1, -1) + coefficients["offset"]
+
+    def act_scaled(self, coefficients, h, log_scale):
+        offset = coefficients["offset"] * (-log_scale).exp().unsqueeze(-1)
+        return coefficients["factor"] * h.roll(1, -1) + offset, log_scale
+
+    def dense(self, coefficients):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_a_transition_of_ones_own_runs_step_by_step(backend):
+    need_kernels(backend)
+    transition = _Own()
+    embeddings, tokens, h0 = setup(3, 20)
+    lengths = torch.tensor([20, 1, 7])
+    truth, final = unroll(transition, embeddings[tokens], h0)
+    ends = truth[torch.arange(3), lengths - 1]
+    wanted = [embeddings, h0, transition.weight]
+    for fast, slow in (
+        (read_tokens(transition, embeddings, h0, TokenBatch(tokens, backend=backend)), truth),
+        (read_tokens(transition, embeddings, h0, TokenBatch(tokens, lengths, 0, backend)), ends),
+    ):
+        torch.testing.assert_close(fast, slow)
+        grads = [torch.autograd.grad(out.sum(), wanted, retain_graph=True) for out in (fast, slow)]
+        for a, b in zip(*grads, strict=True):
+            torch.testing.assert_close(a, b)
+    h, log_norm = resume_tokens(transition, embeddings, tokens, h0, torch.zeros(3, dtype=torch.float64), backend)
+    torch.testing.assert_close(h * log_norm.exp().unsqueeze(-1), final)
+    torch.testing.assert_close(h.norm(dim=-1), torch.ones(3, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("spec", ["full", "block(2)", "diagonal"])

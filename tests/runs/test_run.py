@@ -6,108 +6,108 @@ from pathlib import Path
 import pytest
 import torch
 
-from statewise.cli.saved import load_run
 from statewise.errors import RunError, StatewiseError
 from statewise.machines import machine, write_machine
-from statewise.runs.run import run
+from statewise.models import TABLE, SequenceModel
+from statewise.runs import PlannedRun, execute_one, load
 from statewise.tasks import Task
-from statewise.training.assemble import build_plan, build_training
-from statewise.training.checkpoints import read_checkpoint, write_checkpoint
-from statewise.training.evaluation import evaluate
-from statewise.training.options import RECIPES, resolve
-from statewise.training.plan import Plan
+from statewise.training import (
+    RECIPES,
+    build_training,
+    evaluate_model,
+    read_checkpoint,
+    resolve,
+    write_checkpoint,
+)
 
-SMALL = {"hidden": 8, "steps": 30, "every": 10, "words": 50, "late": 20}
-PLAN = Plan(every=10, words=50)
+SMALL = {"hidden": 12, "steps": 30, "every": 10, "words": 50, "late": 20}
 
 
 def options(**changes):
-    given = {"task": "parity", "model": "full"} | SMALL | changes
-    return resolve(None, given).model_dump(mode="json")
+    return resolve({"task": "parity", "model": "full"} | SMALL | changes)
 
 
-def quiet(look, steps):
+def quiet(member, metrics, steps):
     pass
 
 
-MODELS = ["full", "cp(4)", "block(2)", "rotation", "diagonal", "positive", "rnn", "lstm", "gru", "mamba", "transformer"]
+def run(given, directory, show=quiet):
+    """Do a run in a directory, and return its record and its model."""
+    done = execute_one(PlannedRun(given, directory), show)
+    return done.record, done.model
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_resuming_is_bit_for_bit_not_having_stopped(tmp_path, model):
+@pytest.mark.parametrize("model", [kind.examples[-1] for kind in TABLE])
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_resuming_is_bit_for_bit_not_having_stopped(tmp_path, model, average, monkeypatch):
     torch.set_num_threads(1)
-    given = options(model=model, average=0.5, weight_decay=0.1, readout_decay=0.1, clip=1.0, warmup=3)
-    whole = build_training(given)
-    run(whole, PLAN, given, tmp_path / "whole", quiet)
+    given = options(model=model, average=average, weight_decay=0.1, readout_decay=0.1, clip=1.0, warmup=3)
+    _, whole = run(given, tmp_path / "whole")
 
-    def stop(look, steps):
+    def stop(*anything):
         raise KeyboardInterrupt
 
-    pieces = build_training(given)
     with pytest.raises(KeyboardInterrupt):
-        run(pieces, PLAN, given, tmp_path / "pieces", stop)
-    # and once between two looks, in the middle of a step
-    pieces = build_training(given)
-    with pytest.MonkeyPatch.context() as patch:
+        run(given, tmp_path / "pieces", stop)
+    # and once between two evaluations, in the middle of a step
+    with monkeypatch.context() as patch:
         calls = iter(range(4))
-        batch = type(pieces.task).batch
-        patch.setattr(type(pieces.task), "batch", lambda *a: batch(*a) if next(calls, None) is not None else stop(0, 0))
+        batch = Task.batch
+        patch.setattr(Task, "batch", lambda *a: batch(*a) if next(calls, None) is not None else stop())
         with pytest.raises(KeyboardInterrupt):
-            run(pieces, PLAN, given, tmp_path / "pieces", quiet)
-    # a new process would build a new training
-    again = build_training(given)
-    record = run(again, PLAN, given, tmp_path / "pieces", quiet)
-    assert [look["step"] for look in record["history"]] == [10, 20, 30]
-    for (name, a), (_, b) in zip(whole.model.state_dict().items(), again.model.state_dict().items(), strict=True):
+            run(given, tmp_path / "pieces")
+    record, again = run(given, tmp_path / "pieces")
+    assert [metrics.step for metrics in record.history] == [10, 20, 30]
+    for (name, a), (_, b) in zip(whole.state_dict().items(), again.state_dict().items(), strict=True):
         assert torch.equal(a, b), name
 
 
 def test_a_finished_run_gives_its_record_back(tmp_path):
     given = options()
-    first = run(build_training(given), PLAN, given, tmp_path, quiet)
-    assert run(build_training(given), PLAN, given, tmp_path, quiet) == first
-    assert {"config", "versions", "history", "scores", "seconds", "tokens_per_second", "commit"} <= first.keys()
-    assert {"length", "count", "correct", "accuracy", "score"} <= first["scores"][0].keys()
-    assert first["in_distribution"]["count"] == 9 * 6
+    first, model = run(given, tmp_path)
+    again, loaded = run(given, tmp_path)
+    assert again == first
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), loaded.parameters(), strict=True))
+    written = first.to_dict()
+    assert {"config", "versions", "history", "scores", "seconds", "tokens_per_second", "commit"} <= written.keys()
+    assert {"length", "count", "correct", "accuracy", "score"} <= written["scores"][0].keys()
+    assert first.in_distribution.count == 9 * 6
 
 
 def test_another_config_is_refused(tmp_path):
     given = options()
-    run(build_training(given), PLAN, given, tmp_path, quiet)
-    other = options(seed=1)
+    run(given, tmp_path)
     with pytest.raises(RunError, match="holds a run with seed=0, not 1"):
-        run(build_training(other), PLAN, other, tmp_path, quiet)
+        run(options(seed=1), tmp_path)
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "file").write_text("mine")
     with pytest.raises(RunError, match="not empty"):
-        run(build_training(given), PLAN, given, tmp_path / "foreign", quiet)
+        run(given, tmp_path / "foreign")
     assert (tmp_path / "foreign" / "file").read_text() == "mine"
 
 
 def test_divergence_is_an_outcome(tmp_path):
     given = options(lr=1e30, readout="plain", schedule="constant", recipe="stated", embedding=4)
-    record = run(build_training(given), PLAN, given, tmp_path, quiet)
-    assert record["status"] == "diverged"
-    assert record["loss"] is None or math.isfinite(record["loss"])
-    assert record["scores"] == []
+    record, _ = run(given, tmp_path)
+    assert record.status == "diverged"
+    assert record.loss is None or math.isfinite(record.loss)
+    assert record.scores == ()
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     given = options(lr=1e38, steps=1, every=1, late=0, growth_share=0.0)
-    record = run(build_training(given), build_plan(given), given, tmp_path / "run", quiet)
-    assert record["status"] == "diverged"
+    record, _ = run(given, tmp_path / "run")
+    assert record.status == "diverged"
     assert read_checkpoint(tmp_path / "run") is None
 
 
 def test_early_stop_on_score_and_on_loss(tmp_path):
-    given = options(steps=400, lr=0.01, late=0)
-    stopped = Plan(every=20, words=50, probe=(10,), stop_score=0.99, patience=2)
-    record = run(build_training(given), stopped, given, tmp_path / "score", quiet)
-    assert record["status"] == "stopped"
-    assert all(look["scores"][-1] >= 0.99 for look in record["history"][-2:])
-    assert record["steps"] < 400
-    settled = Plan(every=20, words=50, probe=(10,), settle=0.5, patience=2)
-    assert run(build_training(given), settled, given, tmp_path / "loss", quiet)["status"] == "stopped"
+    common = {"steps": 400, "lr": 0.01, "late": 0, "every": 20, "probe": (10,), "patience": 2}
+    record, _ = run(options(**common, stop_score=0.99), tmp_path / "score")
+    assert record.status == "stopped"
+    assert all(metrics.scores[-1] >= 0.99 for metrics in record.history[-2:])
+    assert record.steps < 400
+    assert run(options(**common, settle=0.5), tmp_path / "loss")[0].status == "stopped"
 
 
 def test_checkpoints_notice_damage_and_survive_failures(tmp_path):
@@ -157,7 +157,7 @@ def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
 def test_evaluation_counts_and_normalises():
     given = options(task="modular_addition(5)", longest=6)
     training = build_training(given)
-    scores = evaluate(training.model.eval(), training.task, [1, 7, 3000], 40, 0)
+    scores = evaluate_model(training.model.eval(), training.task, [1, 7, 3000], 40, 0)
     assert [s.length for s in scores] == [1, 7, 3000]
     for s in scores:
         assert s.accuracy == s.correct / 40
@@ -166,26 +166,20 @@ def test_evaluation_counts_and_normalises():
 
 def test_aligned_supervision_trains(tmp_path):
     given = options(supervision="aligned", steps=150, lr=0.01)
-    record = run(build_training(given), Plan(every=50, words=50), given, tmp_path, quiet)
-    assert record["history"][-1]["loss"] < record["history"][0]["loss"]
+    record, _ = run(given.change(every=50), tmp_path)
+    assert record.history[-1].loss < record.history[0].loss
 
 
 def test_a_chain_of_thought_is_written_by_the_model():
     """A model that knows the rule writes any chain; one that is wrong once goes on from its own mistake."""
 
-    class Adder:
+    class Adder(SequenceModel):
         def __init__(self, mistake):
+            super().__init__()
             self.mistake = mistake
 
-        def init_state(self, batch):
-            return torch.zeros(batch, 0, dtype=torch.long)
-
-        def advance(self, tokens, state):
-            seen = torch.cat([state, tokens], dim=1)
-            return self.logits(seen), seen
-
-        def step(self, token, state):
-            return self.advance(token[:, None], state)
+        def forward(self, tokens):
+            return torch.stack([self.logits(tokens[:, : t + 1]) for t in range(tokens.shape[1])], dim=1)
 
         def logits(self, seen):
             answers = []
@@ -200,42 +194,40 @@ def test_a_chain_of_thought_is_written_by_the_model():
                 answers.append((last + word[len(written)] + slip) % 5)
             return torch.nn.functional.one_hot(torch.tensor(answers), 5).float()
 
-        def words_at_once(self, length):
+        def sequences_at_once(self, length):
             return 7
 
         def tokens_at_once(self):
             return 20
 
     task = Task(machine("modular_addition(5)"), supervision="chain")
-    assert evaluate(Adder(0), task, [1, 6], 30, 0)[1].correct == 30
-    wrong = evaluate(Adder(1), task, [2, 6], 30, 0)
+    assert evaluate_model(Adder(0), task, [1, 6], 30, 0)[1].correct == 30
+    wrong = evaluate_model(Adder(1), task, [2, 6], 30, 0)
     assert [s.correct for s in wrong] == [30, 0]
 
 
 def test_chain_supervision_trains(tmp_path):
     given = options(supervision="chain", model="lstm", hidden=16, steps=200, lr=0.01, late=0, probe=(4,))
-    training = build_training(given)
-    assert training.model.embedding.num_embeddings == training.task.tokens
-    record = run(training, build_plan(given), given, tmp_path, quiet)
-    assert record["history"][-1]["loss"] < 0.5 * record["history"][0]["loss"]
+    record, model = run(given, tmp_path)
+    assert model.embedding.num_embeddings == given.build_task().tokens
+    assert record.history[-1].loss < 0.5 * record.history[0].loss
 
 
 def test_validation_words_are_reported_and_can_end_a_run(tmp_path):
-    given = options(steps=2_000, lr=0.01, late=0, samples=400, validation=60, longest=8, every=50, settle=0.2)
-    training = build_training(given)
-    record = run(training, build_plan(given), given, tmp_path, quiet)
-    assert record["status"] == "stopped"
-    assert record["validation"]["count"] == 60
-    assert record["validation"]["loss"] == pytest.approx(record["history"][-1]["validation"])
-    assert record["history"][-1]["validation"] <= 0.2 < record["history"][0]["validation"]
-    held = training.task.held_out(training.seed)
-    logits = training.model.eval()(torch.from_numpy(held.words)).detach()
+    given = options(steps=2_000, lr=0.01, late=0, samples=400, validation=60, longest=8, every=50, settle=0.2, hidden=8)
+    record, model = run(given, tmp_path)
+    assert record.status == "stopped"
+    assert record.validation.count == 60
+    assert record.validation.loss == pytest.approx(record.history[-1].validation)
+    assert record.history[-1].validation <= 0.2 < record.history[0].validation
+    held = given.build_task().held_out(given.seed)
+    logits = model(torch.from_numpy(held.words)).detach()
     right = sum(int(logits[i, n - 1].argmax()) == held.finals[i] for i, n in enumerate(held.lengths))
-    assert record["validation"]["accuracy"] == pytest.approx(right / 60)
+    assert record.validation.accuracy == pytest.approx(right / 60)
 
 
 def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
-    stated = resolve(None, {"task": "parity", "model": "full", "recipe": "stated"})
+    stated = resolve({"task": "parity", "model": "full", "recipe": "stated"})
     assert (stated.hidden, stated.embedding, stated.steps, stated.batch, stated.readout) == (
         256,
         256,
@@ -250,7 +242,7 @@ def test_recipes_resolve_to_the_papers_protocol_and_to_ours():
         0.0,
         0,
     )
-    ours = resolve(None, {"task": "parity", "model": "rotation"})
+    ours = resolve({"task": "parity", "model": "rotation"})
     assert (ours.readout, ours.lr) == ("normalised", 0.01)
     assert set(RECIPES) == {"stated", "statewise"}
 
@@ -259,34 +251,31 @@ def test_a_file_in_the_way_and_a_damaged_record_are_one_line(tmp_path):
     given = options()
     (tmp_path / "file").write_text("mine")
     with pytest.raises(RunError, match="is a file"):
-        run(build_training(given), PLAN, given, tmp_path / "file", quiet)
-    run(build_training(given), PLAN, given, tmp_path / "run", quiet)
+        run(given, tmp_path / "file")
+    run(given, tmp_path / "run")
     (tmp_path / "run" / "record.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):
-        run(build_training(given), PLAN, given, tmp_path / "run", quiet)
+        run(given, tmp_path / "run")
 
 
 def test_a_machine_file_that_changes_is_noticed(tmp_path):
     file = tmp_path / "m.json"
     write_machine(machine("parity"), file)
     given = options(task=str(file))
-    run(build_training(given), PLAN, given, tmp_path / "run", quiet)
+    run(given, tmp_path / "run")
     write_machine(machine("cyclic(3)"), file)
     with pytest.raises(RunError, match="another machine"):
-        run(build_training(given), PLAN, given, tmp_path / "run", quiet)
+        run(given, tmp_path / "run")
     # the run keeps a copy of its own
-    assert load_run(tmp_path / "run").machine == machine("parity")
+    assert load(tmp_path / "run").machine == machine("parity")
 
 
 def test_lengths_that_a_model_cannot_read_are_refused_before_training(tmp_path):
-    given = options(model="transformer", test_lengths=(10, 5_000))
-    plan = Plan(every=10, words=50, lengths=(10, 5_000))
     with pytest.raises(RunError, match="at most 1024"):
-        run(build_training(given), plan, given, tmp_path / "run", quiet)
+        run(options(model="transformer", test_lengths=(10, 5_000)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_read_only_directories_are_refused():
-    training = build_training(options())
     with pytest.raises(StatewiseError, match="cannot write"):
-        run(training, PLAN, options(), Path("/proc/none"), quiet)
+        run(options(), Path("/proc/none"))

@@ -1,4 +1,4 @@
-"""What `certify` says is so: proven networks are right on every word that is tried, refuting words are wrong."""
+"""Verdicts hold: proven networks are correct on every word that is tried, counterexamples are answered wrong."""
 
 import itertools
 from fractions import Fraction
@@ -10,14 +10,20 @@ import torch
 from statewise.errors import NetworkError
 from statewise.machines import Machine, machine, minimise
 from statewise.models.catalogue import build_model
-from statewise.theory.certify.counts import decide_by_counts
-from statewise.theory.certify.horizon import prove_horizon
-from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series
-from statewise.theory.certify.refute import search
-from statewise.theory.certify.exact_replay import Word, replay
-from statewise.theory.certify.verdict import certify
-from statewise.theory.compile import compile_machine
-from statewise.theory.network import Network, network_of
+from statewise.theory import Network, compile_machine, network_of
+from statewise.theory.certify import (
+    Word,
+    certify,
+    decide_by_counts,
+    decide_by_orbit,
+    decide_by_series,
+    prove_horizon,
+    replay,
+    search,
+)
+
+# hidden-state updates: no outcome depends on how fast the computer is
+WORK = 10_000_000
 
 
 def answer(network, word):
@@ -34,7 +40,7 @@ def first_wrong(network, m, longest, shortest=0):
     """A shortest wrong word, by trying them all."""
     for length in range(shortest, longest + 1):
         for word in itertools.product(range(m.symbols), repeat=length):
-            if answer(network, word) != int(m.answer(np.array(word, dtype=np.int64))):
+            if answer(network, word) != m.answer(word):
                 return word
     return None
 
@@ -72,7 +78,7 @@ def test_orbits_agree_with_all_short_words(shortest):
         if decided.equal:
             assert wrong is None
         else:
-            assert answer(network, decided.word) != int(m.answer(np.array(decided.word, dtype=np.int64)))
+            assert answer(network, decided.word) != m.answer(decided.word)
             assert len(decided.word) >= shortest
             assert wrong is None or len(wrong) == len(decided.word)
         decisions.add(decided.equal)
@@ -91,7 +97,7 @@ def test_counts_agree_with_all_short_words(shortest):
             assert first_wrong(network, m, 5, shortest) is None
         else:
             assert len(proof.word) >= shortest
-            assert answer(network, proof.word) != int(m.answer(np.array(proof.word, dtype=np.int64)))
+            assert answer(network, proof.word) != m.answer(proof.word)
         decisions.add(proof.equal)
     assert decisions == {True, False}
 
@@ -108,7 +114,7 @@ def test_series_decide_where_directions_are_infinitely_many():
     network = Network(matrices, initial, readout)
     assert decide_by_orbit(network, m, limit=200) is None
     assert decide_by_series(network, m).equal
-    assert certify(network, m).status == "proven"
+    assert certify(network, m, seconds=0.0).status == "proven"
     wrong = Network(matrices, initial, readout[[1, 0, 2]])
     decided = decide_by_series(wrong, m)
     assert not decided.equal
@@ -124,7 +130,7 @@ def test_a_changed_weight_is_noticed():
         matrices = made.matrices.copy()
         a, i, j = random.integers(0, m.symbols), *random.integers(0, made.hidden, 2)
         matrices[a, i, j] += random.choice([-1.0, 1.0])
-        verdict = certify(Network(matrices, made.initial, made.readout), m, seconds=1.0)
+        verdict = certify(Network(matrices, made.initial, made.readout), m, work=WORK)
         assert verdict.status == "refuted"
         found = verdict.counterexample
         assert answer(Network(matrices, made.initial, made.readout), found.word.symbols()) != found.replayed.right
@@ -134,21 +140,28 @@ def test_a_wrong_machine_is_refuted_by_a_shortest_word():
     m = machine("modular_addition(4)")
     delta = m.delta.copy()
     delta[3, 2] = 3
-    verdict = certify(network_of(compile_machine(m).model), Machine(delta))
+    verdict = certify(network_of(compile_machine(m).model), Machine(delta), seconds=0.0)
     assert verdict.status == "refuted"
     assert len(verdict.counterexample.word) == 2
     assert verdict.horizon == 1
 
 
-@pytest.mark.parametrize("noise", [1e-3, 1e-2, 0.1])
-@pytest.mark.parametrize("expression", ["modular_addition(3)", "flip_flop", "symmetric(3)", "tomita(6)"])
-def test_horizon_and_counterexample_enclose_the_truth(expression, noise):
+def noisy(expression, noise):
+    """One-hot states with noise in their matrices, and the machine that they nearly are."""
     m = minimise(machine(expression))
     made = network_of(compile_machine(m, "full").model)
     random = np.random.default_rng(1)
-    network = Network(made.matrices + noise * random.standard_normal(made.matrices.shape), made.initial, made.readout)
+    matrices = made.matrices + noise * random.standard_normal(made.matrices.shape)
+    return Network(matrices, made.initial, made.readout), m
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-2, 0.1])
+@pytest.mark.parametrize("expression", ["modular_addition(3)", "flip_flop", "symmetric(3)", "tomita(6)"])
+def test_horizon_and_counterexample_enclose_the_truth(expression, noise):
+    network, m = noisy(expression, noise)
     near = prove_horizon(network, m)
-    found = search(network, m, seconds=3.0).counterexample
+    searched = search(network, m, work=WORK)
+    found = searched.counterexample
     assert found is not None
     if len(found.word) < 60:
         assert answer(network, found.word.symbols()) != found.replayed.right
@@ -157,9 +170,45 @@ def test_horizon_and_counterexample_enclose_the_truth(expression, noise):
         assert near.length < len(found.word)
         if noise == 1e-3:
             assert near.length > 10
-    exhaustive = search(network, m, seconds=1.0).proven
-    assert exhaustive is not None
-    assert first_wrong(network, m, min(exhaustive, 3)) is None
+    assert searched.proven is not None
+    assert searched.proven < len(found.word)
+    assert first_wrong(network, m, min(searched.proven, 3)) is None
+
+
+# (noise, machine): length of the word, what found it, length up to which all words were proven
+FOUND = {
+    (1e-3, "modular_addition(3)"): (716, "powers of a word", 12),
+    (1e-2, "modular_addition(3)"): (71, "powers of a word", 12),
+    (1e-2, "symmetric(3)"): (39, "a beam of small margins", 7),
+    (0.1, "symmetric(3)"): (4, "all words", 3),
+}
+
+
+@pytest.mark.parametrize(("noise", "expression"), FOUND)
+def test_a_search_by_work_finds_the_same_word_without_a_clock(noise, expression, monkeypatch):
+    def refuse():
+        raise AssertionError("the clock was read")
+
+    monkeypatch.setattr("statewise.theory.certify.refute.time.perf_counter", refuse)
+    network, m = noisy(expression, noise)
+    searched = search(network, m, seconds=0.0, work=WORK)
+    found = searched.counterexample
+    assert (len(found.word), found.found_by, searched.proven) == FOUND[noise, expression]
+    for work in (0, 1_000, 100_000):
+        assert search(network, m, work=work) == search(network, m, work=work)
+    assert certify(network, m, work=WORK).counterexample == found
+    assert certify(network, m, work=0) == certify(network, m, seconds=0.0, work=0)
+
+
+def test_more_work_goes_deeper_and_no_work_searches_nothing():
+    network, m = noisy("modular_addition(3)", 1e-3)
+    depths = [search(network, m, work=work).proven for work in (0, 100, 10_000, WORK)]
+    assert depths == sorted(depths)
+    assert depths[0] == 0
+    assert depths[-1] == 12
+    for budget in ({"seconds": 0.0}, {"work": 0}):
+        verdict = certify(network, m, **budget)
+        assert (verdict.status, verdict.method, verdict.counterexample) == ("horizon", "growth of errors", None)
 
 
 def test_a_contraction_is_right_for_ever():
@@ -167,7 +216,7 @@ def test_a_contraction_is_right_for_ever():
     m = Machine([[0, 1], [0, 1]])
     matrices = np.array([[[1, 1], [0.01, 0]], [[0, 0.02], [1, 1.0]]])
     network = Network(matrices, np.array([1.0, 0.0]), np.eye(2))
-    verdict = certify(network, m, seconds=1.0)
+    verdict = certify(network, m, work=WORK)
     assert verdict.status in ("proven", "horizon")
     assert first_wrong(network, m, 7) is None
 
@@ -209,7 +258,7 @@ def test_powers_and_plain_words_replay_alike():
 def test_ties_are_wrong():
     network = Network(np.eye(2)[None], np.ones(2), np.eye(2))
     m = Machine([[0]], outputs=[0], output_names=["a", "b"])
-    verdict = certify(network, m)
+    verdict = certify(network, m, seconds=0.0)
     assert verdict.status == "refuted"
     assert len(verdict.counterexample.word) == 0
 
@@ -226,10 +275,10 @@ def test_networks_of_which_nothing_is_proved(model, additive, says):
 def test_machines_that_do_not_fit():
     network = network_of(compile_machine(machine("modular_addition(3)")).model)
     with pytest.raises(NetworkError, match="reads 3 symbols and the machine 4"):
-        certify(network, machine("modular_addition(4)"))
+        certify(network, machine("modular_addition(4)"), seconds=0.0)
     many = machine("modular_addition(3)").replace(outputs=[0, 1, 5], output_names=None)
     with pytest.raises(NetworkError, match="6 outputs"):
-        certify(network, many)
+        certify(network, many, seconds=0.0)
     with pytest.raises(NetworkError, match="not finite"):
         Network(np.full((1, 1, 1), np.nan), np.ones(1), np.ones((1, 1)))
 

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+import statewise.theory.compile as compiling
 from statewise.errors import CompileError, ExpressionError
 from statewise.machines import Machine, analyse, machine, minimise
-from statewise.theory.certify.counts import decide_by_counts
-from statewise.theory.certify.horizon import prove_horizon
-from statewise.theory.certify.orbit import decide_by_orbit
-from statewise.theory.classification import classify
-from statewise.theory.compile import compile_machine
-from statewise.theory.network import network_of
+from statewise.theory import classify, compile_machine, network_of
+from statewise.theory.certify import decide_by_counts, decide_by_orbit, prove_horizon
 from tests.catalogues import MACHINES
 
 KNOWN_BLOCKS = {
@@ -180,7 +177,30 @@ def test_levels_that_are_none(level):
         compile_machine(machine("parity"), level)
 
 
-def test_large_machines_in_seconds():
+@pytest.mark.parametrize(
+    ("name", "size", "expression"),
+    [
+        ("full", None, "tomita(3)"),
+        ("cp", 20, "tomita(3)"),
+        ("block", 3, "symmetric(4)"),
+        ("rotation", None, "modular_addition(5)"),
+        ("diagonal", None, "parity"),
+        ("positive", None, "tomita(1)"),
+    ],
+)
+def test_every_level_has_a_compiler_of_one_signature(name, size, expression):
+    m = machine(expression)
+    written = getattr(compiling, f"write_{name}")(minimise(m), size, torch.float64)
+    asked = compile_machine(m, name if size is None else f"{name}({size})", torch.float64)
+    assert (written.level, written.exact, written.how) == (asked.level, asked.exact, asked.how)
+    for one, other in zip(written.model.parameters(), asked.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    if size is None:
+        with pytest.raises(ExpressionError, match=f"{name} takes no size"):
+            getattr(compiling, f"write_{name}")(minimise(m), 3, torch.float64)
+
+
+def test_large_machines_are_compiled_exactly():
     for expression in ("symmetric(5)", "random_machine(200, symbols=50, seed=1, kind=map)"):
         m = machine(expression)
         compiled = compile_machine(m)

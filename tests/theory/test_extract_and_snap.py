@@ -6,16 +6,21 @@ import torch
 
 from statewise.errors import NetworkError
 from statewise.machines import Machine, equivalent, machine, minimise
-from statewise.theory.certify.horizon import prove_horizon
-from statewise.theory.certify.verdict import certify
-from statewise.theory.compile import compile_machine
-from statewise.theory.correction import Corrected
-from statewise.theory.extraction import extract
-from statewise.theory.network import Network, network_of
-from statewise.theory.snap import prototypes, snap_exact, snap_project
-from statewise.training.assemble import build_training
-from statewise.training.evaluation import evaluate
+from statewise.theory import (
+    Corrected,
+    Network,
+    compile_machine,
+    extract,
+    network_of,
+    prototypes,
+    snap_exact,
+    snap_project,
+)
+from statewise.theory.certify import certify, prove_horizon
+from statewise.training.evaluation import evaluate_model
 from statewise.training.options import resolve
+from statewise.training.state import build_training
+from statewise.training.step import advance
 
 TASKS = {
     "sums": "modular_addition(5)",
@@ -31,8 +36,8 @@ def trained():
     made = {}
     for name, task in TASKS.items():
         given = {"task": task, "model": "full", "hidden": 32, "steps": 1_000, "late": 0, "seed": 1}
-        made[name] = build_training(resolve(None, given).model_dump(mode="json"))
-        made[name].advance(1_000)
+        made[name] = build_training(resolve(given))
+        advance([made[name]], 1_000)
         made[name].model.eval()
     return made
 
@@ -40,7 +45,7 @@ def trained():
 @pytest.mark.parametrize("name", TASKS)
 def test_a_network_that_fails_at_500_still_shows_its_machine(trained, name):
     training = trained[name]
-    near, far = evaluate(training.model, training.task, [10, 500], 200, 0)
+    near, far = evaluate_model(training.model, training.task, [10, 500], 200, 0)
     assert near.accuracy == 1
     assert far.accuracy < 1
     m = training.task.machine
@@ -56,19 +61,19 @@ def test_a_network_that_fails_at_500_still_shows_its_machine(trained, name):
 def test_trained_weights_are_refuted_and_snapped_ones_proven(trained, name):
     training = trained[name]
     network, m = network_of(training.model), training.task.machine
-    verdict = certify(network, m, 2, seconds=10.0)
+    verdict = certify(network, m, 2, work=10_000_000)
     assert verdict.status == "refuted"
     found = prototypes(network, m, 2, 10)
     made = snap_exact(network, found)
     assert made.how == "one-hot states, trained margins"
-    assert certify(network_of(made.model), m).status == "proven"
-    assert all(s.accuracy == 1 for s in evaluate(made.model, training.task, [10, 500, 10_000], 50, 0))
+    assert certify(network_of(made.model), m, seconds=0.0).status == "proven"
+    assert all(s.accuracy == 1 for s in evaluate_model(made.model, training.task, [10, 500, 10_000], 50, 0))
     kept = snap_project(network, found)
     assert len(kept.model.initial_state) == 32
     horizon = prove_horizon(network_of(kept.model), found.machine)
     assert horizon is not None
     assert horizon.length is None or horizon.length > 10**6
-    assert evaluate(kept.model, training.task, [10_000], 50, 0)[0].accuracy == 1
+    assert evaluate_model(kept.model, training.task, [10_000], 50, 0)[0].accuracy == 1
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -77,7 +82,7 @@ def test_re_embedding_keeps_trained_weights_right(trained, name):
     found = prototypes(network_of(training.model), training.task.machine, 2, 10)
     for every in (1, 4):
         corrected = Corrected(training.model, found, every=every)
-        assert evaluate(corrected, training.task, [10, 2_000], 50, 0)[1].accuracy == 1
+        assert evaluate_model(corrected, training.task, [10, 2_000], 50, 0)[1].accuracy == 1
     # pieces of any size are one run
     words = torch.from_numpy(training.task.test(0, 50, 8).words)
     whole = corrected.advance(words, corrected.init_state(8))[0]
@@ -85,13 +90,14 @@ def test_re_embedding_keeps_trained_weights_right(trained, name):
     for piece in words.split([1, 2, 30, 17], dim=1):
         logits, state = corrected.advance(piece, state)
     torch.testing.assert_close(logits, whole, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(corrected(words)[:, -1], whole, rtol=1e-3, atol=1e-3)
 
 
 def test_the_sign_rule_helps_maps_and_is_refused_for_groups(trained):
     training = trained["maps"]
     found = prototypes(network_of(training.model), training.task.machine, 2, 10)
     plain, ruled = (
-        evaluate(model, training.task, [500], 200, 0)[0].accuracy
+        evaluate_model(model, training.task, [500], 200, 0)[0].accuracy
         for model in (training.model, Corrected(training.model, found, sign_rule=True))
     )
     assert ruled > plain
@@ -111,7 +117,7 @@ def test_outputs_coarser_than_states_are_learned_from_rows(expression, shortest)
     assert "proven equal on all words" in found.reason
 
 
-def test_the_certifier_sees_what_no_exam_asks():
+def test_exact_decisions_cover_words_that_no_test_contains():
     """A counter to 14 looks like one state to words of up to 9 symbols."""
     count = np.arange(14)
     m = Machine(np.minimum(count + 1, 13)[:, None], 0, (count == 13).astype(np.int64))
@@ -121,7 +127,7 @@ def test_the_certifier_sees_what_no_exam_asks():
 
 
 def test_what_is_not_faithful_is_not_called_so():
-    """Random weights are no machine of few states; where one is given at all, it differs on a word that is named."""
+    """Random weights are no machine of few states; where one is returned at all, the reason names a differing word."""
     random = np.random.default_rng(0)
     network = Network(random.standard_normal((3, 8, 8)), np.ones(8), random.standard_normal((4, 8)))
     try:

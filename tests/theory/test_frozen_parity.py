@@ -18,7 +18,7 @@ def test_every_sign_pattern_learns_unless_all_are_negative(hidden):
     assert right.tolist() == (signs > 0).any(dim=1).tolist()
 
 
-def test_learned_means_right_on_every_word_up_to_a_length():
+def test_learned_means_correct_on_every_sequence_up_to_a_length():
     signs = torch.tensor([[1.0, -1.0, -1.0], [-1.0, -1.0, -1.0]], dtype=torch.float64)
     readouts = fit_readouts(signs)
     for draw, succeeds in enumerate(learned(signs, readouts).tolist()):
@@ -46,7 +46,7 @@ def test_wilson_intervals_are_the_known_ones():
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
 
 
-def test_the_recurrence_tracks_long_words():
+def test_the_recurrence_tracks_long_sequences():
     assert track_parity(8, 20_000, 4, seed=1) == (4, 4)
 
 
@@ -55,14 +55,15 @@ def test_bad_sizes_are_refused():
         frequency(0, 10, 0)
 
 
+@pytest.mark.timeout(600)
 def test_the_command_prints_and_draws(tmp_path):
     plot = tmp_path / "p.png"
-    done = statewise("demo-parity", "--draws", "500", "--length", "2000", "--plot", plot, "--json")
+    done = statewise("demo-parity", "--draws", "500", "--length", "2000", "--plot", plot, "--json", timeout=600)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [row["hidden"] for row in result["rows"]] == list(range(1, 11))
     assert result["correct"] == result["words"]
     assert plot.stat().st_size > 5_000
-    done = statewise("demo-parity", "--plot", "x.txt")
+    done = statewise("demo-parity", "--plot", "x.txt", timeout=600)
     assert done.returncode == 2
     assert ".png or .svg" in done.stderr

@@ -8,12 +8,12 @@ import pytest
 
 from statewise.errors import ToolMissingError, UnknownNameError, WordsError
 from statewise.machines import Machine, distinguish, equivalent, machine, minimise
-from statewise.theory.learning.learner import learn
+from statewise.theory import LabelledWords, learn
 from statewise.theory.learning.hankel import MissingLabelError
-from statewise.theory.learning.labelled import count_words, gather_words
+from statewise.theory.learning.labelled import count_words
 from statewise.theory.learning.search import Searched, search_other
 from statewise.theory.learning.tables import fit_tables
-from statewise.theory.learning.uniqueness import judge
+from statewise.theory.learning.uniqueness import check_uniqueness
 
 EXACT = ["rpni", "hankel", "auto"]
 
@@ -115,14 +115,42 @@ def test_least_squares_does_not_claim_machines_with_fewer_outputs_than_states():
 
 @pytest.mark.parametrize("method", ["rpni", "hankel"])
 def test_exact_methods_refuse_contradictions(method):
-    data = gather_words([("ab", "x"), ("b", "y"), ("ab", "z")])
+    data = LabelledWords.from_pairs([("ab", "x"), ("b", "y"), ("ab", "z")])
     with pytest.raises(WordsError, match=r'"ab" is labelled both "x" and "z".*least-squares'):
         learn(data, method)
     assert "two labels" in learn(data).reason
 
 
+def test_words_are_names_strings_or_numbers_and_labels_text_or_numbers():
+    strings = LabelledWords.from_pairs([("ab", "1"), ("b", "2"), ("", "10")])
+    named = LabelledWords.from_pairs([(["a", "b"], 1), (("b",), 2), ([], 10)])
+    assert (strings.alphabet, strings.output_names) == (named.alphabet, named.output_names)
+    assert strings.output_names == ("1", "2", "10")
+    assert strings.words == named.words == ((0, 1), (1,), ())
+    numbers = LabelledWords.from_pairs([([10, 9], True), ([9], False)])
+    assert (numbers.alphabet, numbers.output_names) == (("9", "10"), ("false", "true"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "no labelled words"),
+        ([("", "x"), ("", "y")], "no word has a symbol"),
+        ([("a", "x"), ("b", "x")], 'all words have the label "x"'),
+        ([("a", None), ("b", "x")], "label null"),
+        ([("a", 0.5), ("b", "x")], r"label 0\.5"),
+        ([("a", ""), ("b", "x")], "label without a name"),
+        ([(["a", ""], "y"), ("b", "x")], "symbol without a name"),
+        ([(["a" * 300], "y"), ("b", "x")], "300 characters"),
+    ],
+)
+def test_bad_pairs_are_refused(pairs, message):
+    with pytest.raises(WordsError, match=message):
+        LabelledWords.from_pairs(iter(pairs))
+
+
 def test_equal_words_with_one_label_are_one_word_that_counts_twice():
-    data = gather_words([("ab", "x"), ("b", "y"), ("ab", "x")])
+    data = LabelledWords.from_pairs([("ab", "x"), ("b", "y"), ("ab", "x")])
     assert (len(data.words), data.total, data.contradiction) == (2, 3, None)
     assert learn(data, "rpni").words == 3
 
@@ -137,7 +165,7 @@ def test_hankel_names_the_word_that_is_missing_and_that_word_helps(hidden):
     assert learn(label(truth, [*kept, hidden]), "hankel").machine == truth
 
 
-def test_an_arrow_that_no_word_uses_is_undetermined():
+def test_a_transition_that_no_word_uses_is_undetermined():
     truth = machine("modular_addition(3)")
     # symbol 2 is never read after a sum of 1
     kept = [w for w in all_words(truth, 4).words if all(sum(w[:t]) % 3 != 1 for t in range(len(w)) if w[t] == 2)]
@@ -146,6 +174,7 @@ def test_an_arrow_that_no_word_uses_is_undetermined():
     state = int(learned.machine.final([1]))
     assert learned.undetermined == ((state, "2"),)
     assert learned.helpful_word == ("1", "2")
+    assert "1 of its 9 transitions is used by no word" in learned.reason
     assert learn(label(truth, [*kept, (1, 2)]), "rpni").machine == truth
 
 
@@ -155,7 +184,7 @@ def test_asking_for_helpful_words_leads_to_the_machine(expression, method):
     truth = minimise(machine(expression))
     # two words with different labels, and nothing else
     words = all_words(truth, 4).words
-    other = next(w for w in words if truth.answer(list(w)) != truth.answer(list(words[0])))
+    other = next(w for w in words if truth.answer(w) != truth.answer(words[0]))
     data = label(truth, [words[0], other])
     for _ in range(80):
         learned = learn(data, method)
@@ -168,7 +197,7 @@ def test_asking_for_helpful_words_leads_to_the_machine(expression, method):
             if word is None:
                 break
         assert word not in data.label_of
-        data = data.adding(word, int(truth.answer(list(word))))
+        data = data.adding(word, truth.answer(word))
     assert learned.machine == truth
     assert data.total < 60
 
@@ -178,7 +207,7 @@ def test_a_helpful_word_rules_a_machine_out(seed):
     truth = partial_machine(5, 2, 2, seed)
     words = some_words(truth, 60, seed, shortest=0).words
     # both labels from the first
-    differing = next(w for w in words if truth.answer(list(w)) != truth.answer(list(words[0])))
+    differing = next(w for w in words if truth.answer(w) != truth.answer(words[0]))
     words = [differing, *words]
     for count in range(8, 60, 4):
         data = label(truth, words[:count])
@@ -191,7 +220,7 @@ def test_a_helpful_word_rules_a_machine_out(seed):
     for answer in range(2):
         again = learn(data.adding(word, answer), "rpni")
         assert again.consistent == again.words == data.total + 1
-        assert again.machine.output_names[int(again.machine.answer(list(word)))] == data.output_names[answer]
+        assert again.machine.output_names[again.machine.answer(word)] == data.output_names[answer]
 
 
 def smaller_or_equal_machines(states, symbols, labels):
@@ -211,22 +240,22 @@ def test_what_is_open_is_what_a_list_of_all_machines_shows(seed):
     for count in range(10):
         # both labels are among the words of one symbol
         data = label(truth, [*all_words(truth, 1).words, *some_words(truth, 20, seed, longest=3).words[:count]])
-        judged = judge(data, truth)
+        unique = check_uniqueness(data, truth)
         others = [m for m in everything if data.explained(m) == data.total and m != truth]
-        assert judged.determined == judged.proven == (not others)
-        seen.add(judged.determined)
+        assert unique.determined == unique.proven == (not others)
+        seen.add(unique.determined)
         if others:
-            assert judged.helpful is not None
-            assert any(truth.answer(list(judged.helpful)) != m.answer(list(judged.helpful)) for m in others)
+            assert unique.helpful is not None
+            assert any(truth.answer(unique.helpful) != m.answer(unique.helpful) for m in others)
     assert seen == {False, True}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_search_finds_a_machine_that_differs_in_more_than_one_arrow(seed):
+def test_the_search_finds_a_machine_that_differs_in_more_than_one_edge(seed):
     truth, rival = (partial_machine(4, 2, 2, 2 * seed + i) for i in range(2))
     # the words on which both answer alike
     data = all_words(truth, 6)
-    data = label(truth, [word for word in data.words if truth.answer(list(word)) == rival.answer(list(word))])
+    data = label(truth, [word for word in data.words if truth.answer(word) == rival.answer(word)])
     searched = search_other(data, truth)
     assert searched.other is not None
     assert data.explained(searched.other) == data.total
@@ -238,14 +267,14 @@ def test_the_search_finds_a_machine_that_differs_in_more_than_one_arrow(seed):
 def test_test_words_prove_that_no_other_machine_fits():
     truth = machine("parity")
     proof = label(truth, [(), (0,), (1,), (1, 0), (1, 1)])
-    assert judge(proof, truth).proven
+    assert check_uniqueness(proof, truth).proven
     others = [m for m in smaller_or_equal_machines(2, 2, 2) if proof.explained(m) == proof.total]
     assert others
     assert all(equivalent(m, truth) for m in others)
 
 
 def test_two_machines_of_two_methods_are_told_apart_by_the_helpful_word():
-    data = gather_words([("", "0"), ("a", "1"), ("aaa", "0")])
+    data = LabelledWords.from_pairs([("", "0"), ("a", "1"), ("aaa", "0")])
     learned = learn(data)
     assert learned.status == "undetermined"
     assert learned.helpful_word is not None
@@ -263,9 +292,9 @@ def test_tables_alone_need_every_pair_and_say_how_many_they_had():
 def test_names_of_symbols_and_labels_are_kept():
     pairs = [(["set", "hold"], "on"), ([], "off"), (["set"], "on"), (["hold"], "off"), (["set", "set"], "on")]
     pairs += [(["hold", "set"], "on"), (["hold", "hold"], "off")]
-    learned = learn(gather_words(pairs), name="lamp").machine
+    learned = learn(LabelledWords.from_pairs(pairs), name="lamp").machine
     assert (learned.alphabet, learned.output_names, learned.name) == (("hold", "set"), ("off", "on"), "lamp")
-    assert learned.output_names[int(learned.answer(learned.encode(["set", "hold", "hold"])))] == "on"
+    assert learned.output_names[learned.answer(["set", "hold", "hold"])] == "on"
 
 
 def test_without_aalpy_the_package_is_named_and_the_others_go_on(monkeypatch):
@@ -287,7 +316,7 @@ def test_without_aalpy_the_package_is_named_and_the_others_go_on(monkeypatch):
 
 def test_unknown_methods_get_the_nearest_name():
     with pytest.raises(UnknownNameError, match='did you mean "rpni"'):
-        learn(gather_words([("a", "x"), ("b", "y")]), "rpn")
+        learn(LabelledWords.from_pairs([("a", "x"), ("b", "y")]), "rpn")
 
 
 def test_distinguishing_words_are_never_labelled_already():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from statewise.errors import TooLargeError
 from statewise.machines import Machine, machine, minimise
-from statewise.theory.robust_machines import robustness
+from statewise.theory import robustness
 from tests.catalogues import machines
 
 KNOWN = {

@@ -21,7 +21,7 @@ def learn_command(
 ) -> None:
     """Find a machine from labelled words, and write it as an exact network."""
     from statewise.theory.learning.learner import METHODS, learn
-    from statewise.theory.learning.reading import read_words
+    from statewise.theory.learning.word_files import read_words
 
     if method not in METHODS:
         raise RunError(f'method is "{shorten(method)}"; expected {", ".join(METHODS)}; correct it')

@@ -14,7 +14,7 @@ from statewise.cli.show import show
 from statewise.errors import GridError, unknown_name
 from statewise.machines import machine
 from statewise.machines.catalogue import from_file
-from statewise.machines.files import to_json
+from statewise.machines.machine_files import to_json
 from statewise.store import DATABASE, Store, key_of
 from statewise.sweep import Costs, Job, Progress, make_packs, read_grid, sweep
 from statewise.sweep.check import check

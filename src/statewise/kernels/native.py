@@ -1,8 +1,8 @@
-"""The compiled kernels: built on first use for this machine, kept in a cache, never needed.
+"""The compiled kernels: built on first use for this machine, kept in a cache, never required.
 
 `cpp/` has no dependency but a C++ compiler; where there is none, or where tensors are not plain ones in memory
 (under torch.compile, vmap, another device), the same computations run in torch. STATEWISE_BACKEND=torch turns the
-kernels off, STATEWISE_CACHE says where they are kept.
+kernels off, STATEWISE_CACHE is the directory that holds them.
 """
 
 import ctypes
@@ -29,22 +29,22 @@ _FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared
 _NAMES = {torch.float32: "float", torch.float64: "double"}
 _COMPILE_SECONDS = 120
 _TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "d": ctypes.c_double}
-# what each kernel takes: pointers, whole numbers, numbers
+# the arguments of each kernel: pointers, integers, floating-point numbers
 _SIGNATURES = {
-    "tokens_forward": "pppp" + "llllll",
-    "tokens_last": "pppp" + "lllll",
-    "tokens_backward": "pppppppp" + "llllll",
-    "tokens_train": "pppppppppp" + "llllllll",
-    "planes_forward": "ppppp" + "lllll",
-    "planes_backward": "pppppppp" + "lllll",
-    "turns_forward": "ppp" + "lll",
-    "turns_backward": "pppppp" + "lll",
+    "full_forward": "pppp" + "llllll",
+    "full_resume": "pppp" + "lllll",
+    "full_backward": "pppppppp" + "llllll",
+    "full_train": "pppppppppp" + "llllllll",
+    "small_blocks_forward": "ppppp" + "lllll",
+    "small_blocks_backward": "pppppppp" + "lllll",
+    "rotations_forward": "ppp" + "lll",
+    "rotations_backward": "pppppp" + "lll",
     "adam": "pppp" + "ll" + "pp" + "dddd",
 }
 
 
 def choose(forced: str | None, *tensors: Tensor) -> Backend:
-    """Says what computes on these tensors: the kernels where they can, unless torch is asked for."""
+    """Return what computes on these tensors: the kernels where they can, unless torch is asked for."""
     wanted = forced or os.environ.get("STATEWISE_BACKEND") or None
     if wanted is not None and wanted not in BACKENDS:
         raise unknown_name("backend", wanted, BACKENDS)
@@ -58,16 +58,16 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
 
 
 def in_memory(*tensors: Tensor) -> bool:
-    """Says whether tensors are plain ones in memory: not traced, not transformed, not on another device."""
+    """Return whether tensors are plain ones in memory: not traced, not transformed, not on another device."""
     return not torch.compiler.is_compiling() and all(map(_plain, tensors))
 
 
 def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Calls a kernel; tensors are handed over as they lie in memory, so they must be contiguous."""
+    """Call a kernel; tensors are passed as they lie in memory, so they must be contiguous."""
     pointers = []
     for argument in arguments:
         if isinstance(argument, Tensor):
-            # a kernel believes what it is told: a wrong type would be read past its end
+            # a kernel checks nothing: a wrong type would be read past its end
             assert argument.is_contiguous()
             assert argument.dtype in (dtype, torch.int64, torch.float64)
             argument = argument.data_ptr()
@@ -76,7 +76,7 @@ def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 
 
 def doubles(values: list[float]) -> Any:
-    """Makes an array for a kernel."""
+    """Return an array for a kernel."""
     return (ctypes.c_double * len(values))(*values)
 
 
@@ -92,7 +92,7 @@ def _function(name: str, dtype: torch.dtype) -> Any:
 
 @cache
 def library() -> Any:
-    """Loads the kernels, and builds them first if they are not in the cache; None where that cannot be done."""
+    """Load the kernels, building them first if they are not in the cache; None where that cannot be done."""
     compiler = next(
         filter(None, map(shutil.which, filter(None, [os.environ.get("CXX"), "c++", "g++", "clang++"]))), None
     )
@@ -130,7 +130,7 @@ def _cache_folder() -> Path:
 
 
 def _processor() -> str:
-    """Names the processor, so that a cache on a shared disk never gives one machine the code of another."""
+    """Return a name of the processor, so that a cache on a shared disk never mixes the code of two machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         described = "".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))

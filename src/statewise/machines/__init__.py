@@ -1,4 +1,4 @@
-"""Finite-state machines as values, and what can be said of them."""
+"""Finite-state machines as values: construction, behaviour, algebra, files and drawings."""
 
 from statewise.machines.behaviour import (
     access_words,
@@ -11,8 +11,8 @@ from statewise.machines.behaviour import (
 )
 from statewise.machines.catalogue import FAMILIES, machine
 from statewise.machines.drawing import draw_svg
-from statewise.machines.files import read_machine, write_machine
 from statewise.machines.machine import Machine, identical
+from statewise.machines.machine_files import read_machine, write_machine
 from statewise.machines.monoid import Algebra, Monoid, MonoidTooLarge, analyse, transition_monoid
 from statewise.machines.products import direct_product, shared_product
 

@@ -1,4 +1,4 @@
-"""What a machine does, apart from how it is written: reachable part, minimal form, differences, isomorphism."""
+"""The behaviour of machines: reachable part, minimal form, distinguishing words, isomorphism."""
 
 from collections import deque
 
@@ -12,9 +12,9 @@ Word = tuple[int, ...]
 
 
 def reachable_order(machine: Machine) -> Int[np.ndarray, " reached"]:
-    """Lists the states that words lead to, breadth first from the start, symbols in alphabet order.
+    """Return the states that words lead to, breadth first from the start, symbols in alphabet order.
 
-    The order depends on behaviour alone, so it is canonical: equal machines without superfluous states list alike.
+    The order depends on behaviour alone, so it is canonical: equal minimal machines have equal orders.
     """
     seen = np.zeros(machine.states, dtype=bool)
     seen[machine.start] = True
@@ -29,7 +29,7 @@ def reachable_order(machine: Machine) -> Int[np.ndarray, " reached"]:
 
 
 def access_words(machine: Machine) -> dict[int, Word]:
-    """Gives a shortest word to each state that can be reached, the start first; their prefixes are among them."""
+    """Return a shortest word to each reachable state, the start first; their prefixes are among them."""
     words: dict[int, Word] = {machine.start: ()}
     order = [machine.start]
     for here in order:
@@ -41,7 +41,7 @@ def access_words(machine: Machine) -> dict[int, Word]:
 
 
 def align(machine: Machine, alphabet: tuple[str, ...], output_names: tuple[str, ...]) -> Machine:
-    """Gives the same machine with symbols and outputs numbered as in these names; others are refused."""
+    """Return the same machine with symbols and outputs numbered as in these names; other names are an error."""
     if len(alphabet) != machine.symbols:
         raise MachineError(
             f"the network reads {len(alphabet)} symbols and the machine {machine.symbols}; give the machine it tracks"
@@ -67,7 +67,7 @@ def align(machine: Machine, alphabet: tuple[str, ...], output_names: tuple[str, 
 
 
 def keep(machine: Machine, states: Int[np.ndarray, " kept"]) -> Machine:
-    """Restricts a machine to states closed under its table and holding the start, numbered in the given order."""
+    """Restrict a machine to states that are closed under its table and contain the start, in the given order."""
     number = np.full(machine.states, -1)
     number[states] = np.arange(len(states))
     return machine.replace(
@@ -79,15 +79,15 @@ def keep(machine: Machine, states: Int[np.ndarray, " kept"]) -> Machine:
 
 
 def reachable(machine: Machine) -> Machine:
-    """Drops the states that no word leads to, and numbers the others breadth first."""
+    """Drop the states that no word leads to, and number the others breadth first."""
     return keep(machine, reachable_order(machine))
 
 
 def minimise(machine: Machine) -> Machine:
-    """Gives the smallest machine with the same behaviour, in canonical order, by Hopcroft's algorithm (1971).
+    """Return the minimal machine with the same behaviour, in canonical order, by Hopcroft's algorithm (1971).
 
     A block of states is split when a symbol leads some of its states, but not all, into another block. Of the two
-    halves only the smaller one needs to be looked at again, hence O(n k log n).
+    halves only the smaller one needs to be a splitter again, hence O(n k log n).
     """
     machine = reachable(machine)
     block_of = _hopcroft(machine)
@@ -100,6 +100,7 @@ def minimise(machine: Machine) -> Machine:
 
 
 def _hopcroft(machine: Machine) -> Int[np.ndarray, " state"]:
+    """Return the block of each state in the coarsest congruence that respects the outputs."""
     _, block_of = np.unique(machine.outputs, return_inverse=True)
     members = [np.flatnonzero(block_of == block) for block in range(block_of.max() + 1)]
     # predecessors of q on symbol a: source[a][bounds[a][q] : bounds[a][q + 1]]
@@ -130,17 +131,17 @@ def _hopcroft(machine: Machine) -> Int[np.ndarray, " state"]:
 
 
 def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Concatenates the integer ranges starts[i]..ends[i]-1."""
+    """Concatenate the integer ranges starts[i]..ends[i]-1."""
     lengths = ends - starts
     offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
     return np.arange(lengths.sum()) + offsets
 
 
 def distinguish(a: Machine, b: Machine) -> Word | None:
-    """Finds a shortest word, in symbol numbers of `a`, on which two machines answer differently; None if equivalent.
+    """Return a shortest word, in symbol numbers of `a`, on which two machines answer differently; None if equivalent.
 
-    Layer l of the classification separates exactly the states that some word of at most l symbols separates (Moore,
-    1956), so the first layer that tells the two starts apart is the length of a shortest word.
+    Layer l of the refinement separates exactly the states that some word of at most l symbols separates (Moore, 1956),
+    so the first layer that separates the two starts is the length of a shortest word.
     """
     if set(a.alphabet) != set(b.alphabet):
         only = sorted(set(a.alphabet) ^ set(b.alphabet))[0]
@@ -168,12 +169,12 @@ def distinguish(a: Machine, b: Machine) -> Word | None:
 
 
 def equivalent(a: Machine, b: Machine) -> bool:
-    """Whether two machines over the same symbols give the same named output for every word."""
+    """Return whether two machines over the same symbols give the same named output for every word."""
     return distinguish(a, b) is None
 
 
 def isomorphism(a: Machine, b: Machine) -> dict[int, int] | None:
-    """Finds the map of reachable states of `a` to those of `b` that keeps start, table and outputs; None if none.
+    """Return the map of reachable states of `a` to those of `b` that keeps start, table and outputs; None if none.
 
     The map is forced: the state that a word reaches in `a` must go to the state that it reaches in `b`.
     """
@@ -190,7 +191,7 @@ def isomorphism(a: Machine, b: Machine) -> dict[int, int] | None:
 
 
 def merging_pairs(machine: Machine) -> Bool[np.ndarray, "state state"]:
-    """Marks the pairs of states that some word leads to one common state."""
+    """Mark the pairs of states that some word leads to one common state."""
     n, k = machine.states, machine.symbols
     p, q = np.divmod(np.arange(n * n), n)
     target = machine.delta[p] * n + machine.delta[q]

@@ -8,8 +8,8 @@ from pathlib import Path
 from statewise.errors import unknown_name
 from statewise.expressions import Call, Product, call, parse
 from statewise.machines import families, groups, languages
-from statewise.machines.files import SUFFIXES, read_machine
 from statewise.machines.machine import Machine
+from statewise.machines.machine_files import SUFFIXES, read_machine
 from statewise.machines.products import direct_product
 
 FAMILIES: dict[str, Callable[..., Machine]] = {
@@ -34,7 +34,7 @@ FAMILIES: dict[str, Callable[..., Machine]] = {
 
 
 def machine(text: str | os.PathLike[str]) -> Machine:
-    """Builds the machine that a catalogue expression or a path to a .json, .dot or .gv file names.
+    """Build the machine that a catalogue expression or a path to a .json, .dot or .gv file names.
 
     A `*` between two machines is their direct product, which reads pairs of symbols.
     """
@@ -46,7 +46,7 @@ def machine(text: str | os.PathLike[str]) -> Machine:
 
 
 def from_file(text: str) -> bool:
-    """Whether a machine comes from a file, so that its name alone does not say what it is."""
+    """Return whether a machine comes from a file, so that its name alone does not determine it."""
     stripped = text.strip()
     return Path(stripped).suffix.lower() in SUFFIXES or _reads(parse(text))
 

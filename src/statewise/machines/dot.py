@@ -1,6 +1,6 @@
 """Machines in DOT, the language of graphviz.
 
-Four readings of a graph are known, and found out from its labels:
+A graph is read in one of four ways, inferred from its labels:
 
     mealy    every edge is labelled "input/output"
     moore    every node is labelled "state|output" (in a record, perhaps), or by its output alone
@@ -30,11 +30,11 @@ MISSING = "missing"
 
 
 def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
-    """Reads a machine from DOT; see the head of this file for the forms.
+    """Read a machine from DOT; see the head of this file for the forms.
 
     Args:
         text: one digraph.
-        kind: what the labels mean; "auto" finds out, and says so where it cannot.
+        kind: what the labels mean; "auto" infers it, and raises an error where it cannot.
         complete: lead missing transitions to a new state, from which nothing leads back, with an output of its own
             ("0" in a dfa) instead of refusing them.
     """
@@ -71,7 +71,7 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
 
 
 def _take_start(graph: Graph) -> str:
-    """Removes the invisible node that points at the start, and gives the state it points at."""
+    """Remove the invisible node that points at the start, and return the state it points at."""
     entered = {q for _, q, _ in graph.edges}
     leaving: dict[str, list[str]] = {}
     for p, q, _ in graph.edges:
@@ -100,6 +100,7 @@ def _accepts(attributes: dict[str, str]) -> bool:
 
 
 def _find_kind(graph: Graph) -> Kind:
+    """Infer what the labels mean."""
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     if all("|" in attributes.get("label", "") for attributes in graph.nodes.values()):
         return "moore"
@@ -125,7 +126,7 @@ Moves = dict[str, dict[str, tuple[str | None, str]]]
 
 
 def _moves(graph: Graph, kind: Kind) -> Moves:
-    """Gives for each state and symbol the next state and the output of the edge ("" unless mealy)."""
+    """Return for each state and symbol the next state and the output of the edge ("" unless mealy)."""
     labels = [attributes.get("label", "") for _, _, attributes in graph.edges]
     # drawings, automata-lib's too, join the symbols of parallel edges by commas; in AALpy a comma is part of a name
     commas = kind == "dfa" and graph.attributes["start"] == "drawn"
@@ -153,7 +154,7 @@ def _moves(graph: Graph, kind: Kind) -> Moves:
 
 
 def _split_symbols(label: str) -> list[str]:
-    """Splits "a,b" into its symbols; a comma may itself be one, and sorts before the letters: ",,a"."""
+    """Split "a,b" into its symbols; a comma may itself be one, and sorts before the letters: ",,a"."""
     parts = [_unescape(_strip(part)) for part in label.split(",")]
     if label.strip() == "," or "," not in label:
         return [_unescape(_strip(label))]
@@ -189,7 +190,7 @@ def _lookup(classes: list[str], outputs: list[str]) -> list[int]:
 
 
 def _classes(graph: Graph, outputs: list[str]) -> list[str]:
-    """Orders output names: as the file says, by value if all are whole numbers, else by first appearance."""
+    """Order output names: as the file lists them, by value if all are whole numbers, else by first appearance."""
     found = list(dict.fromkeys(outputs))
     try:
         listed = json.loads(_unescape(graph.attributes["output_names"]))
@@ -203,8 +204,10 @@ def _classes(graph: Graph, outputs: list[str]) -> list[str]:
 
 
 def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: Moves) -> Machine:
-    """Splits each state by the output of the edge that entered it: after a word, the Moore machine shows the output
-    of the Mealy machine's last step. Before the first symbol there is none: the start has the output "start".
+    """Split each state by the output of the edge that entered it.
+
+    After a word, the Moore machine has the output of the Mealy machine's last step. Before the first symbol there is
+    none: the start has the output "start".
     """
     number: dict[tuple[str | None, str | None], int] = {}
     waiting: list[tuple[str | None, str | None]] = []
@@ -243,7 +246,7 @@ def _fresh_name(name: str, taken: list[str]) -> str:
 
 
 def _state_and_output(label: str, node: str) -> tuple[str, str]:
-    """Splits "state|output", with or without the braces of a record; a label without a bar is the output."""
+    """Split "state|output", with or without the braces of a record; a label without a bar is the output."""
     body = _strip(label)
     if body.startswith("{") and body.endswith("}"):
         body = body[1:-1]
@@ -255,17 +258,17 @@ def _state_and_output(label: str, node: str) -> tuple[str, str]:
 
 
 def _with_name(label: str, node: str) -> str:
-    r"""Puts the node's name where a label says \N; a backslash behind a backslash says nothing."""
+    r"""Replace \N in a label by the node's name; a backslash after a backslash is no escape."""
     return re.sub(r"\\(.)", lambda escape: node if escape[1] == "N" else escape[0], label, flags=re.DOTALL)
 
 
 def _field(text: str) -> str:
-    """Reads one field of a record, without its port."""
+    """Read one field of a record, without its port."""
     return _unescape(_strip(re.sub(r"^\s*<[^>]*>", "", text)))
 
 
 def _strip(label: str) -> str:
-    """Removes blanks at both ends, except those behind a backslash."""
+    """Remove blanks at both ends, except those after a backslash."""
     characters = re.findall(r"\\.|.", label, re.DOTALL)
     while characters and characters[-1].isspace():
         characters.pop()
@@ -275,13 +278,13 @@ def _strip(label: str) -> str:
 
 
 def _unescape(label: str) -> str:
-    r"""Undoes the backslashes of labels: \n and \r are line ends; other marks and blanks stand for themselves."""
+    r"""Undo the backslashes of labels: \n and \r are line ends; other marks and blanks stand for themselves."""
     ends = {"n": "\n", "l": "\n", "r": "\r"}
     return re.sub(r"\\([nlr|{}<>\\]|\s)", lambda escape: ends.get(escape[1], escape[1]), label)
 
 
 def _escape(text: str) -> str:
-    """Writes a text as part of a record label, so that neither graphviz nor a reader takes it for structure."""
+    """Escape a text as part of a record label, so that neither graphviz nor a reader takes it for structure."""
     escaped = re.sub(r"([\\|{}<>])", r"\\\1", text).replace("\n", r"\n").replace("\r", r"\r")
     # blanks at the ends would be stripped
     return re.sub(r"^\s|(?<!^)\s$", lambda blank: "\\" + blank.group(), escaped)
@@ -292,7 +295,7 @@ def _quote(text: str) -> str:
 
 
 def to_dot(machine: Machine) -> str:
-    """Writes a machine as DOT in the Moore form that AALpy reads; `from_dot` gives the same machine back."""
+    """Return a machine as DOT in the Moore form that AALpy reads; `from_dot` returns the same machine."""
     names = machine.state_names
     plain = all(re.fullmatch(r"[A-Za-z0-9]\w*", name) for name in names) and not KEYWORDS & {n.lower() for n in names}
     ids = list(names) if plain else [f"s{q}" for q in range(machine.states)]

@@ -53,7 +53,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Reader:
-    """Reads the statements of one digraph; subgraphs and ports are not part of machine files."""
+    """A parser for the statements of one digraph; subgraphs and ports are not part of machine files."""
 
     def __init__(self, text: str) -> None:
         self.stream = _tokens(text)
@@ -61,13 +61,14 @@ class _Reader:
         self.defaults: dict[str, dict[str, str]] = {keyword: {} for keyword in KEYWORDS}
 
     def take(self) -> tuple[str, str]:
+        """Take the next token."""
         token = self.token
         if token[0] != "end":
             self.token = next(self.stream)
         return token
 
     def text(self, where: str) -> str:
-        """Takes a name or a quoted text, or several of these joined by +."""
+        """Take a name or a quoted text, or several of these joined by +."""
         kind, found = self.take()
         if kind not in ("word", "string"):
             raise MachineFileError(f'not DOT: "{shorten(found) or "the end"}" {where}; correct it')
@@ -77,11 +78,13 @@ class _Reader:
         return found
 
     def expect(self, text: str) -> None:
+        """Take a token that must be this text."""
         kind, found = self.take()
         if found != text or kind == "end":
             raise MachineFileError(f'not DOT: expected "{text}", found "{shorten(found) or "the end"}"; correct it')
 
     def graph(self) -> Graph:
+        """Read the whole text."""
         graph = Graph()
         kind, first = self.take()
         if first.lower() == "strict":
@@ -102,6 +105,7 @@ class _Reader:
         return graph
 
     def statement(self, graph: Graph) -> None:
+        """Read one statement: an attribute, an edge, a default or a node."""
         keyword = self.token[1].lower() if self.token[0] == "word" else ""
         name = self.text("where a node should stand")
         if keyword == "subgraph":
@@ -126,6 +130,7 @@ class _Reader:
             graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | self.attributes()
 
     def attributes(self) -> dict[str, str]:
+        """Read the attributes in brackets, if there are any."""
         found: dict[str, str] = {}
         while self.token == ("mark", "["):
             self.take()
@@ -140,5 +145,5 @@ class _Reader:
 
 
 def read_graph(text: str) -> Graph:
-    """Reads one digraph."""
+    """Read one digraph."""
     return _Reader(text).graph()

@@ -1,4 +1,4 @@
-"""Pictures of machines, laid out by graphviz's `dot` program."""
+"""Drawings of machines, laid out by graphviz's `dot` program."""
 
 import html
 import shutil
@@ -7,20 +7,21 @@ import subprocess
 from statewise.errors import TooLargeError, ToolMissingError
 from statewise.machines.machine import Machine
 
-MAX_ARROWS = 300
+MAX_EDGES = 300
 _LONGEST_LABEL = 40
-_SECONDS = 60
+# a layout of so few edges takes seconds: only a program that hangs reaches this
+_SECONDS = 600
 
 
 def to_drawing(machine: Machine) -> str:
-    """Writes a machine as DOT meant for the eye: one arrow per pair of states, with its symbols listed."""
-    arrows: dict[tuple[int, int], list[str]] = {}
+    """Return a machine as DOT for drawing: one edge per pair of states, with its symbols listed."""
+    edges: dict[tuple[int, int], list[str]] = {}
     for q, row in enumerate(machine.delta.tolist()):
         for symbol, target in zip(machine.alphabet, row, strict=True):
-            arrows.setdefault((q, target), []).append(symbol)
-    if len(arrows) > MAX_ARROWS:
+            edges.setdefault((q, target), []).append(symbol)
+    if len(edges) > MAX_EDGES:
         raise TooLargeError(
-            f"the picture would have {len(arrows):,} arrows; at most {MAX_ARROWS} stay readable; "
+            f"the drawing would have {len(edges):,} edges; at most {MAX_EDGES} stay readable; "
             "draw a smaller machine, or one with generators=standard"
         )
     own_output = all(machine.output_names[c] == machine.state_names[q] for q, c in enumerate(machine.outputs))
@@ -41,7 +42,7 @@ def to_drawing(machine: Machine) -> str:
         rounded = ', style="filled,rounded"' if shape == "box" else ""
         peripheries = ", peripheries=2" if shape == "box" and yes_no and machine.outputs[q] == 1 else ""
         lines.append(f"{q} [label=<{label}>, shape={shape}{rounded}{peripheries}];")
-    for (q, target), symbols in arrows.items():
+    for (q, target), symbols in edges.items():
         lines.append(f"{q} -> {target} [label=<{_symbol_list(symbols)}>];")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -63,7 +64,7 @@ def _text(text: str) -> str:
 
 
 def draw_svg(machine: Machine) -> str:
-    """Draws a machine as SVG; needs the graphviz program `dot`."""
+    """Draw a machine as SVG; needs the graphviz program `dot`."""
     program = shutil.which("dot")
     if program is None:
         raise ToolMissingError(

@@ -1,4 +1,4 @@
-"""Machines that count and remember: the paper's tasks, and the small machines that others are built from."""
+"""Machines that count and remember: the paper's tasks, and small machines of which others are built."""
 
 from typing import Literal
 
@@ -14,22 +14,22 @@ MAX_DRAWS = 1_000
 
 
 def parity() -> Machine:
-    """Whether the word has an odd number of ones: 1 1 0 1 -> 1."""
+    """Return the machine for whether a word has an odd number of ones: 1 1 0 1 -> 1."""
     return cyclic(2).replace(name="parity")
 
 
 def modular_addition(modulus: int) -> Machine:
-    """The sum of the symbols mod m: for m = 5, the word 3 4 1 -> 3."""
+    """Return the machine for the sum of the symbols mod m: for m = 5, the word 3 4 1 -> 3."""
     check_at_least(2, "modular_addition", "modulus", modulus)
     check_entries("modular_addition", modulus, modulus)
     return cyclic(modulus).replace(name=f"modular_addition({modulus})")
 
 
 def modular_arithmetic(modulus: int, precedence: bool = False) -> Machine:
-    """The value mod m of numbers that alternate with +, - and x: for m = 5, the word 3 + 4 x 2 -> 4.
+    """Return the machine for the value mod m of numbers alternating with +, - and x: for m = 5, 3 + 4 x 2 -> 4.
 
-    The value stands after each symbol; after an operator it is that of the part before it. A word that does not
-    alternate leads to a last state, for ever, with the output "error".
+    After an operator the output is the value of the part before it. A word that does not alternate leads to a state
+    that is never left, with the output "error".
 
     Args:
         modulus: m.
@@ -78,7 +78,7 @@ def _with_precedence(m: int) -> Machine:
 def _arithmetic(
     delta: np.ndarray, m: int, outputs: np.ndarray, names: list[str], name: str, start: int | None = None
 ) -> Machine:
-    """Names symbols and outputs; the start is "0 +", from which any number leads to itself."""
+    """Name symbols and outputs; the start is "0 +", from which any number leads to itself."""
     numbers = [str(v) for v in range(m)]
     return Machine(
         delta,
@@ -94,12 +94,12 @@ def _arithmetic(
 def random_machine(
     states: int, symbols: int = 0, seed: int = 0, kind: Literal["permutation", "map"] = "permutation"
 ) -> Machine:
-    """A machine drawn uniformly among those of its kind whose states are all reached; each state is its own output.
+    """Draw a machine uniformly among those of its kind whose states are all reached; each state is its own output.
 
     Args:
         states: m.
         symbols: how many; 0 means as many as states.
-        seed: the same seed gives the same machine, always.
+        seed: equal seeds give equal machines.
         kind: whether a symbol acts as a permutation of the states, or as an arbitrary map.
     """
     check_at_least(1, "random_machine", "states", states)
@@ -123,7 +123,7 @@ def random_machine(
 
 
 def flip_flop(values: int = 2) -> Machine:
-    """A memory cell: "hold" keeps the value, "set v" replaces it: set 1, hold, hold -> 1."""
+    """Return the machine of a memory cell: "hold" keeps the value, "set v" replaces it: set 1, hold, hold -> 1."""
     check_at_least(2, "flip_flop", "values", values)
     check_entries("flip_flop", values, values + 1)
     delta = np.column_stack([np.arange(values), np.tile(np.arange(values), (values, 1))])
@@ -131,7 +131,7 @@ def flip_flop(values: int = 2) -> Machine:
 
 
 def cycle_navigation(length: int = 5) -> Machine:
-    """The position on a ring after moves 0 (stay), 1 (forward) and 2 (back): 1 1 0 2 -> 1."""
+    """Return the machine for the position on a ring after moves 0 (stay), 1 (forward), 2 (back): 1 1 0 2 -> 1."""
     check_at_least(2, "cycle_navigation", "length", length)
     check_entries("cycle_navigation", length, 3)
     delta = (np.arange(length)[:, None] + np.array([0, 1, -1])) % length

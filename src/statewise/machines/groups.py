@@ -1,7 +1,7 @@
-"""Word problems of finite groups: read elements one by one, track their product.
+"""Word problems of finite groups: the symbols are elements, the state is their product.
 
-The state is the product so far, and a symbol s leads from g to s g: the newest element acts last and so stands on the
-left, as a matrix does. By default every element is a symbol; `generators="standard"` keeps the usual few.
+A symbol s leads from g to s g: the newest element acts last and so stands on the left, as a matrix does. By default
+every element is a symbol; `generators="standard"` keeps the usual few.
 """
 
 import itertools
@@ -26,7 +26,7 @@ _FEWER = "use generators=standard, or a smaller size"
 
 
 def cyclic(order: int, generators: Generators = "all") -> Machine:
-    """The cyclic group Z_n: symbols add mod n; the standard generator is 1."""
+    """Return the word problem of the cyclic group Z_n: symbols add mod n; the standard generator is 1."""
     check_at_least(1, "cyclic", "order", order)
     check_entries("cyclic", order, order if generators == "all" else 1, _FEWER)
     added = range(order) if generators == "all" else [1 % order]
@@ -35,9 +35,9 @@ def cyclic(order: int, generators: Generators = "all") -> Machine:
 
 
 def dihedral(sides: int, generators: Generators = "all") -> Machine:
-    """The symmetries of a regular polygon, 2n of them; the standard generators are a turn r and a flip s.
+    """Return the word problem of the 2n symmetries of a regular polygon; the standard generators are r and s.
 
-    An element is s^f r^k, and r s = s r^-1.
+    An element is s^f r^k with a turn r and a flip s, and r s = s r^-1.
     """
     check_at_least(1, "dihedral", "sides", sides)
     check_entries("dihedral", 2 * sides, 2 * sides if generators == "all" else 2, _FEWER)
@@ -53,7 +53,7 @@ def dihedral(sides: int, generators: Generators = "all") -> Machine:
 
 
 def quaternion(generators: Generators = "all") -> Machine:
-    """The quaternion group of 8 elements; the standard generators are i and j."""
+    """Return the word problem of the quaternion group of 8 elements; the standard generators are i and j."""
     units = "1ijk"
     # the product of two units, as sign and unit: i j = k, j i = -k, i i = -1
     table = {("1", u): (1, u) for u in units} | {(u, "1"): (1, u) for u in units} | {(u, u): (-1, "1") for u in "ijk"}
@@ -74,7 +74,7 @@ def quaternion(generators: Generators = "all") -> Machine:
 
 
 def symmetric(points: int, generators: Generators = "all", states: Acting = "elements") -> Machine:
-    """All permutations of some points; the standard generators are a swap (0 1) and the full cycle.
+    """Return the word problem of all permutations of some points; the standard generators are (0 1) and a full cycle.
 
     Args:
         points: how many points are permuted.
@@ -92,7 +92,13 @@ def symmetric(points: int, generators: Generators = "all", states: Acting = "ele
 
 
 def alternating(points: int, generators: Generators = "all", states: Acting = "elements") -> Machine:
-    """The even permutations of some points; the standard generators are the 3-cycles (0 1 p)."""
+    """Return the word problem of the even permutations; the standard generators are the 3-cycles (0 1 p).
+
+    Args:
+        points: how many points are permuted.
+        generators: which permutations are symbols.
+        states: "elements" tracks the whole permutation, "points" only where point 0 went.
+    """
     check_at_least(1, "alternating", "points", points)
     check_entries("alternating", points, max(1, points - 2))
     standard: list[Permutation] = []
@@ -105,7 +111,7 @@ def alternating(points: int, generators: Generators = "all", states: Acting = "e
 
 
 def permutation_group(*generators: str, states: Acting = "elements") -> Machine:
-    """The group that permutations in cycle notation generate, with these as symbols.
+    """Return the word problem of the group that permutations in cycle notation generate, with these as symbols.
 
     For example `permutation_group("(0 1 2)", "(0 1)")` is the symmetric group of 3 points on two generators.
     """
@@ -141,7 +147,7 @@ def _permutations(
 
 
 def _factorial(points: int) -> int:
-    """The number of permutations, or a number past every bound."""
+    """Return the number of permutations, or a number past every bound."""
     return math.factorial(min(points, 20))
 
 

@@ -1,4 +1,4 @@
-"""Regular languages as machines with two outputs: 1 for a word of the language, 0 for any other."""
+"""Regular languages as machines with two outputs: 1 for words in the language, 0 for all others."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from statewise.machines.regex import compile_regex
 
 
 def even_pairs() -> Machine:
-    """Whether "ab" and "ba" together occur an even number of times: aabba -> 1.
+    """Return the machine for whether "ab" and "ba" together occur an even number of times: aabba -> 1.
 
     That is so exactly when the first and the last symbol agree, or the word is empty.
     """
@@ -41,7 +41,7 @@ _TOMITA: dict[int, tuple[list[list[int]], list[int]]] = {
 
 
 def tomita(number: int) -> Machine:
-    """One of Tomita's seven languages over 0 and 1, a classic of grammatical inference: tomita(4), 1001 -> 1."""
+    """Return one of Tomita's seven languages over 0 and 1 (Tomita 1982): tomita(4), 1001 -> 1."""
     if number not in _TOMITA:
         raise ExpressionError(f"tomita needs a number from 1 to 7, got {number}; correct it")
     delta, accepting = _TOMITA[number]
@@ -49,10 +49,10 @@ def tomita(number: int) -> Machine:
 
 
 def dyck(depth: int, kinds: int = 1) -> Machine:
-    """Balanced brackets that nest at most so deep: dyck(2), "(())" -> 1.
+    """Return the machine of balanced brackets up to a depth: dyck(2), "(())" -> 1.
 
     Args:
-        depth: how many brackets may be open at once; one more is an error for ever.
+        depth: how many brackets may be open at once; one more leads to an error state that is never left.
         kinds: how many kinds of brackets, written (0 )0 (1 )1 ... where there are several.
     """
     if depth < 1 or kinds < 1:
@@ -81,7 +81,7 @@ def dyck(depth: int, kinds: int = 1) -> Machine:
 
 
 def regex(pattern: str, alphabet: str = "") -> Machine:
-    """The minimal machine of a regular expression: regex("(ab)*"), abab -> 1.
+    """Return the minimal machine of a regular expression: regex("(ab)*"), abab -> 1.
 
     Args:
         pattern: literals, `|`, `*`, `+`, `?`, `{m}`, `{m,n}`, `( )`, `.`, `[abc]`, `[a-z]`, `[^a]`, and `\\` before a

@@ -15,6 +15,8 @@ MAX_ENTRIES = 5_000_000
 MAX_OUTPUTS = 1_000_000
 
 Table = Int[np.ndarray, "state symbol"]
+# symbol numbers, for one word or a batch with time as the last axis; or the symbol names of one word
+Words = npt.ArrayLike | Sequence[int] | Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +107,11 @@ class Machine:
             known = ", ".join(self.alphabet[:10]) + (", ..." if self.symbols > 10 else "")
             raise WordError(f'the word has the symbol "{shorten(error.args[0])}"; this machine reads {known}') from None
 
-    def decode(self, word: npt.ArrayLike) -> tuple[str, ...]:
+    def decode(self, word: npt.ArrayLike | Sequence[int]) -> tuple[str, ...]:
         """Return symbol numbers as symbol names."""
         return tuple(self.alphabet[a] for a in self._checked(word).ravel())
 
-    def track(self, words: npt.ArrayLike, start: int | None = None) -> Int[np.ndarray, "*batch time"]:
+    def track(self, words: Words, start: int | None = None) -> Int[np.ndarray, "*batch time"]:
         """Return the state after each symbol, for one word or a batch of words of one length.
 
         Args:
@@ -136,7 +138,7 @@ class Machine:
     @overload
     def final(self, words: npt.ArrayLike, start: int | None = None) -> Any: ...
 
-    def final(self, words: npt.ArrayLike, start: int | None = None) -> int | Int[np.ndarray, "*batch"]:
+    def final(self, words: Words, start: int | None = None) -> int | Int[np.ndarray, "*batch"]:
         """Return the state that each word leads to; the empty word leads to the start.
 
         Args:
@@ -158,7 +160,7 @@ class Machine:
     @overload
     def answer(self, words: npt.ArrayLike) -> Any: ...
 
-    def answer(self, words: npt.ArrayLike) -> int | Int[np.ndarray, "*batch"]:
+    def answer(self, words: Words) -> int | Int[np.ndarray, "*batch"]:
         """Return the output class of the state that each word leads to: `machine("parity").answer([1, 1, 0, 1])` is 1.
 
         Args:
@@ -175,7 +177,7 @@ class Machine:
             raise WordError(f"the word begins in state {start}; expected 0 to {self.states - 1}; correct it")
         return np.full(words.shape[:-1], self.start if start is None else start, dtype=np.int64)
 
-    def _checked(self, words: npt.ArrayLike) -> np.ndarray:
+    def _checked(self, words: Words) -> np.ndarray:
         if isinstance(words, str | list | tuple) and all(isinstance(name, str) for name in words):
             return self.encode(map(str, words))
         array = np.asarray(words)

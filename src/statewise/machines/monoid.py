@@ -1,4 +1,4 @@
-"""The transition monoid: the maps of states that words make, and what they say about a machine.
+"""The transition monoid: the maps of states that words induce, and the algebra of a machine.
 
 A word w acts on the states by q -> delta(q, w). The maps of all words, with composition, form a finite monoid. For a
 minimal machine it is the syntactic monoid, and its algebra decides which networks can track the machine.
@@ -27,7 +27,7 @@ SMALLEST_UNSOLVABLE = 60
 
 @dataclass(frozen=True, eq=False)
 class Monoid:
-    """All maps that words make, the identity first, then in the order of a shortest word for each.
+    """All maps that words induce, the identity first, then in the order of a shortest word for each.
 
     Args:
         maps: a row per element: the image of each state.
@@ -43,7 +43,7 @@ class Monoid:
         return len(self.maps)
 
     def word(self, element: int) -> tuple[int, ...]:
-        """Gives a shortest word that acts as the element."""
+        """Return a shortest word that acts as the element."""
         symbols: list[int] = []
         while element:
             symbols.append(int(self.last[element]))
@@ -53,13 +53,13 @@ class Monoid:
 
 @dataclass(frozen=True)
 class MonoidTooLarge:
-    """The outcome of an enumeration that passed its bound: there are more than `limit` maps."""
+    """The outcome of an enumeration past its bound: there are more than `limit` maps."""
 
     limit: int
 
 
 def transition_monoid(machine: Machine, limit: int = MAX_MONOID) -> Monoid | MonoidTooLarge:
-    """Enumerates the maps that words make, breadth first; past `limit` elements it says so and stops."""
+    """Enumerate the maps that words induce, breadth first, up to `limit` elements."""
     dtype = np.min_scalar_type(machine.states - 1)
     letters = np.ascontiguousarray(machine.delta.T.astype(dtype))
     _, distinct = np.unique(letters, axis=0, return_index=True)
@@ -87,7 +87,7 @@ def transition_monoid(machine: Machine, limit: int = MAX_MONOID) -> Monoid | Mon
 
 @dataclass(frozen=True)
 class Algebra:
-    """What the transition monoid of the minimal machine says; None where the bounds left a fact undecided.
+    """Facts about the transition monoid of the minimal machine; None where the bounds left a fact undecided.
 
     Args:
         monoid: its size.
@@ -112,7 +112,7 @@ class Algebra:
 
 
 def analyse(machine: Machine, limit: int = MAX_MONOID) -> Algebra:
-    """Computes the algebra of a machine's minimal form.
+    """Compute the algebra of a machine's minimal form.
 
     Group, commutativity, periods of symbols and synchronisation need no enumeration of the monoid; solvability and
     aperiodicity use it, or a shortcut where one exists.
@@ -153,7 +153,7 @@ def analyse(machine: Machine, limit: int = MAX_MONOID) -> Algebra:
 
 
 def _is_commutative(letters: Int[np.ndarray, "letter state"], start: int) -> bool:
-    """Whether all letters of a machine, whose states are all reached, commute.
+    """Return whether all letters of a machine whose states are all reached commute.
 
     Take letters c that commute with each other and reach every state from the start. If x and y commute with each c,
     they commute: write x(start) = u(start) and y(start) = v(start) with words u, v in c; then x y w(start) =
@@ -174,7 +174,7 @@ def _is_commutative(letters: Int[np.ndarray, "letter state"], start: int) -> boo
 
 
 def _period(letter: Int[np.ndarray, " state"]) -> int:
-    """The least common multiple of the lengths of a map's cycles."""
+    """Return the least common multiple of the lengths of a map's cycles."""
     image = letter
     for _ in range(len(letter).bit_length()):
         image = image[image]
@@ -209,7 +209,7 @@ def _is_synchronising(machine: Machine, group: bool) -> bool | None:
 
 
 def _large_groups(maps: Int[np.ndarray, "element state"]) -> list[Int[np.ndarray, "member point"]]:
-    """Lists the maximal subgroups large enough to be unsolvable, each as permutations of its image.
+    """Return the maximal subgroups large enough to be unsolvable, each as permutations of its image.
 
     Elements with the kernel and the image of an idempotent e form the maximal subgroup around e (Green, 1951).
     """
@@ -233,7 +233,7 @@ def _large_groups(maps: Int[np.ndarray, "element state"]) -> list[Int[np.ndarray
 
 
 def _is_solvable(elements: Int[np.ndarray, "element point"]) -> bool:
-    """Whether the derived series of a group, given by all its elements, ends in the trivial group."""
+    """Return whether the derived series of a group, given by all its elements, ends in the trivial group."""
     while len(elements) > 1:
         if len(elements) < SMALLEST_UNSOLVABLE:
             return True
@@ -262,7 +262,7 @@ def _inverse(permutation: np.ndarray) -> np.ndarray:
 
 
 def _few_generators(elements: np.ndarray) -> list[np.ndarray]:
-    """Picks at most log2 of the group's size many elements that generate it."""
+    """Choose elements that generate a group, at most log2 of its size many."""
     chosen: list[np.ndarray] = []
     reached = _generate(chosen, elements.shape[1])
     for element in elements:
@@ -275,7 +275,7 @@ def _few_generators(elements: np.ndarray) -> list[np.ndarray]:
 
 
 def _generate(generators: list[np.ndarray], points: int) -> dict[bytes, np.ndarray]:
-    """Lists the group that permutations generate, keyed by their bytes."""
+    """Return the group that permutations generate, keyed by their bytes."""
     identity = np.arange(points)
     found = {identity.tobytes(): identity}
     waiting = [identity]
@@ -292,7 +292,7 @@ def _generate(generators: list[np.ndarray], points: int) -> dict[bytes, np.ndarr
 
 
 def _is_solvable_by_generators(letters: Int[np.ndarray, "letter state"]) -> bool | None:
-    """Decides solvability of a permutation group too large to enumerate, through sympy; None where that takes long."""
+    """Decide solvability of a permutation group too large to enumerate, by sympy; None where that takes long."""
     from sympy import factorint
     from sympy.combinatorics import Permutation, PermutationGroup
 

@@ -1,4 +1,4 @@
-"""Machines that run side by side."""
+"""Products of machines."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from statewise.machines.machine import MAX_ENTRIES, Machine
 
 
 def direct_product(a: Machine, b: Machine) -> Machine:
-    """Runs two machines on pairs of symbols; the output is the pair of outputs.
+    """Return the machine that runs two machines on pairs of symbols; the output is the pair of outputs.
 
     The word problem of Z4 x Z6 is the direct product of those of Z4 and Z6: symbol (1, 5) adds 1 on the left and 5 on
     the right.
@@ -22,7 +22,7 @@ def direct_product(a: Machine, b: Machine) -> Machine:
 
 
 def shared_product(a: Machine, b: Machine) -> Machine:
-    """Runs two machines on the same word; the output is the pair of outputs."""
+    """Return the machine that runs two machines on the same word; the output is the pair of outputs."""
     if set(a.alphabet) != set(b.alphabet):
         raise MachineError("a shared product needs two machines over the same symbols; use direct_product for pairs")
     if a.delta.size * b.states > MAX_ENTRIES:

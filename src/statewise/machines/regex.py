@@ -1,4 +1,4 @@
-"""Regular expressions to machines: positions (Glushkov, 1961), then subsets."""
+"""Regular expressions as machines: the position automaton (Glushkov, 1961), then the subset construction."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _SPECIAL = set("|*+?{}()[].\\")
 
 @dataclass(frozen=True)
 class _Part:
-    """A piece of a pattern as a set of positions: may it be empty, which can come first, last, and after which."""
+    """A piece of a pattern: whether it may be empty, and which of its positions can come first and last."""
 
     empty: bool
     first: frozenset[int]
@@ -27,7 +27,7 @@ class _Part:
 
 
 class _Glushkov:
-    """Reads a pattern from left to right and collects for each position its letters and its followers."""
+    """A parser that reads a pattern from left to right and collects the letters and followers of each position."""
 
     def __init__(self, pattern: str, alphabet: tuple[str, ...]) -> None:
         self.pattern = pattern
@@ -93,7 +93,7 @@ class _Glushkov:
         return part
 
     def counted(self, start: int, end: int, depth: int) -> _Part:
-        """Reads {m}, {m,} or {m,n} after the piece of the pattern from start to end, and writes that piece out."""
+        """Read {m}, {m,} or {m,n} after the piece of the pattern from start to end, and write that piece out."""
         close = self.pattern.find("}", end)
         least, comma, most = self.pattern[end + 1 : close].partition(",")
         if close < 0 or not least.isdecimal() or not (most == "" or most.isdecimal()) or len(least + most) > 6:
@@ -119,7 +119,7 @@ class _Glushkov:
         return part
 
     def piece(self, end: int, depth: int) -> _Part:
-        """Reads the pattern again from here to `end`, with fresh positions."""
+        """Read the pattern again from here to `end`, with fresh positions."""
         whole = self.pattern
         self.pattern = whole[:end]
         part = self.repeated(depth)
@@ -175,7 +175,7 @@ class _Glushkov:
 
 
 def _closing_bracket(pattern: str, begin: int) -> int:
-    """Finds where a bracket whose inside begins there closes; the first character inside never closes it."""
+    """Return where a bracket whose inside begins there closes; the first character inside never closes it."""
     close = begin
     while close < len(pattern) and (pattern[close] != "]" or close == begin):
         close += 2 if pattern[close] == "\\" else 1
@@ -183,7 +183,7 @@ def _closing_bracket(pattern: str, begin: int) -> int:
 
 
 def _bracket_letters(body: str) -> tuple[frozenset[str] | None, bool]:
-    """Gives the letters of a bracket, None if a range goes down, and whether they are the ones left out."""
+    """Return the letters of a bracket, None if a range goes down, and whether they are the ones excluded."""
     negated = body.startswith("^") and len(body) > 1
     plain: list[str | None] = []
     characters = iter(body[negated:])
@@ -207,7 +207,7 @@ def _bracket_letters(body: str) -> tuple[frozenset[str] | None, bool]:
 
 
 def _named_letters(pattern: str) -> tuple[str, ...]:
-    """Lists the symbols that a pattern names, in sorted order."""
+    """Return the symbols that a pattern names, in sorted order."""
     names: set[str] = set()
     index = 0
     while index < len(pattern):
@@ -229,7 +229,7 @@ def _named_letters(pattern: str) -> tuple[str, ...]:
 
 
 def compile_regex(pattern: str, alphabet: str = "") -> Machine:
-    """Turns a pattern into a complete machine that answers 1 for the words that match as a whole."""
+    """Return the complete machine of a pattern, which answers 1 for the words that match as a whole."""
     if len(pattern) > MAX_PATTERN:
         raise TooLargeError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are read; use a file")
     symbols = tuple(dict.fromkeys(alphabet)) or _named_letters(pattern)

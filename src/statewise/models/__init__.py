@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from statewise.models.interface import AdaptedModel, RecurrentModel, SequenceModel, as_model
     from statewise.models.layer import BilinearRNN
     from statewise.models.levels import build_transition
-    from statewise.models.own import OwnModel, is_own, source_hash, spec_of
+    from statewise.models.own import OwnModel, is_own, own_class, source_hash, spec_of
     from statewise.models.tracker import Readout, StateTracker
 
 # what needs torch is imported when first used
 _LAZY = {
     **dict.fromkeys(("ModelLike", "ModelOptions", "build_model"), "catalogue"),
     **dict.fromkeys(("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"), "interface"),
-    **dict.fromkeys(("OwnModel", "is_own", "source_hash", "spec_of"), "own"),
+    **dict.fromkeys(("OwnModel", "is_own", "own_class", "source_hash", "spec_of"), "own"),
     **dict.fromkeys(("Readout", "StateTracker"), "tracker"),
     "BilinearRNN": "layer",
     "build_transition": "levels",
@@ -43,6 +43,7 @@ __all__ = [
     "is_own",
     "kind_of",
     "label_of",
+    "own_class",
     "source_hash",
     "spec_of",
 ]

@@ -65,6 +65,13 @@ def own_model(spec: str, load: bool = False) -> OwnModel:
     return OwnModel(_load(place, called.name) if load else None, called.kwargs)
 
 
+def own_class(model: "str | type[nn.Module]") -> type[nn.Module]:
+    """Return the class of a user's own model, imported where it is given by name."""
+    made = own_model(model, load=True).made if isinstance(model, str) else OwnModel(model).made
+    assert made is not None
+    return made
+
+
 def spec_of(model: "str | type[nn.Module]") -> str:
     """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
     return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"

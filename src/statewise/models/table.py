@@ -5,7 +5,7 @@ suites are derived from it: a new model is a row here and a file of its own. Cla
 the table can be read without torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -28,6 +28,7 @@ class Kind:
         given: arguments of its class that its name fixes.
         matrix: of a level, what A(x) is.
         parameters: of a level, how many recurrent parameters it has, in H, D and its argument.
+        count: that number, from H, D and the argument.
         tracks: of a level, which finite-state machines it tracks.
         compiler: of a level, what writes a machine as its weights, as "module:function"; empty where nothing does.
     """
@@ -41,6 +42,7 @@ class Kind:
     given: Mapping[str, Any] = field(default_factory=dict)
     matrix: str = ""
     parameters: str = ""
+    count: Callable[[int, int, int], int] | None = None
     tracks: str = ""
     compiler: str = ""
 
@@ -82,6 +84,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 1e-3, "late": 160, "growth_share": 0.3},
         matrix="any matrix, linear in x",
         parameters="H^2 D",
+        count=lambda h, d, a: h * h * d,
         tracks="all",
         compiler=f"{_COMPILERS}:write_full",
     ),
@@ -94,6 +97,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 1e-3, "late": 80, "growth_share": 0.3},
         matrix="W₁ diag(Wₓᵀx) W₂ᵀ",
         parameters="R (2H + D)",
+        count=lambda h, d, a: a * (2 * h + d),
         tracks="more as R grows, all at R = H²",
         compiler=f"{_COMPILERS}:write_cp",
     ),
@@ -106,6 +110,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 1e-2, "late": 1_280, "growth_share": 0.3},
         matrix="blocks of b × b, linear in x",
         parameters="b H D",
+        count=lambda h, d, a: a * h * d,
         tracks="those that fit into blocks of b",
         compiler=f"{_COMPILERS}:write_block",
     ),
@@ -118,6 +123,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 1e-2, "late": 10_240, "growth_share": 0.3},
         matrix="2 × 2 rotations by angles linear in x",
         parameters="H D / 2",
+        count=lambda h, d, a: h * d // 2,
         tracks="of groups, the Abelian ones",
         compiler=f"{_COMPILERS}:write_rotation",
     ),
@@ -130,6 +136,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 3e-3, "clip": 1.0},
         matrix="real numbers, linear in x",
         parameters="H D",
+        count=lambda h, d, a: h * d,
         tracks="of groups, those of elements of order 2 (parity)",
         compiler=f"{_COMPILERS}:write_diagonal",
     ),
@@ -142,6 +149,7 @@ TABLE: tuple[Kind, ...] = (
         recipe={"lr": 3e-3, "clip": 1.0},
         matrix="exp of numbers linear in x",
         parameters="H D",
+        count=lambda h, d, a: h * d,
         tracks="no group but the trivial one",
         compiler=f"{_COMPILERS}:write_positive",
     ),

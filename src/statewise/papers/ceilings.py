@@ -1,16 +1,17 @@
-"""What the algebra of a machine allows a level to score on long words.
+"""The highest score on long sequences that the algebra of a machine allows a level.
 
-Words of one length are drawn uniformly, and the symbols of a group's machine permute its states. What a level can see
-of a long word is a homomorphic image: rotations commute, so they see counts of symbols; real diagonals see whether
-counts are even or odd; positive diagonals see no count modulo anything. Words that look alike to a level and are of one
-length lead to states that are equal in the finest congruence with
+Sequences of one length are drawn uniformly, and the symbols of a group's machine permute its states. What a level can
+see of a long word is a homomorphic image: rotations commute, so they see counts of symbols; real diagonals see whether
+counts are even or odd; positive diagonals see no count modulo anything. Words of one length that a level cannot
+distinguish lead to states that are equal in the finest congruence with
 
     q ab ~ q ba                     (rotations)
     q ab ~ q ba  and  q aa ~ q bb   (real diagonals)
     q a ~ q b                       (positive diagonals)
 
 for all states q and symbols a, b. Its classes are the orbits of a normal subgroup, so all are of one size k, and long
-words that look alike end in each state of their class equally often: the best guess is right once in k.
+words that a level cannot distinguish end in each state of their class equally often: the accuracy of the best guess is
+1/k.
 """
 
 from dataclasses import dataclass
@@ -21,14 +22,14 @@ import numpy as np
 from statewise.expressions import Call, parse
 from statewise.machines import Machine, analyse, minimise
 from statewise.machines import machine as build
+from statewise.models.table import LEVELS
 from statewise.tasks import ERROR
 from statewise.theory.characters import characters
 from statewise.theory.classification import Level, classify
 from statewise.theory.congruences import least_congruence
-from statewise.models.table import LEVELS
 from statewise.wording import counted
 
-# levels are told apart without the whole monoid
+# a level is classified without the whole monoid
 _FEW = 100
 # quotients of larger machines that are no groups take long to list
 _MAX_STATES = 30
@@ -36,7 +37,7 @@ _MAX_STATES = 30
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The highest score that a level can reach on long words, or None where that is not known, and why."""
+    """The highest score that a level can reach on long sequences, or None where that is not known, and why."""
 
     value: float | None
     reason: str
@@ -44,7 +45,7 @@ class Ceiling:
 
 @lru_cache(maxsize=4096)
 def ceiling(model: str, task: str, hidden: int, additive: str = "none") -> Ceiling:
-    """Gives the ceiling of a model of some width on a machine.
+    """Return the ceiling of a model of some width on a machine.
 
     Args:
         model: a level such as `block(2)`; of baselines nothing is known.
@@ -64,7 +65,7 @@ def ceiling(model: str, task: str, hidden: int, additive: str = "none") -> Ceili
         assert size is None or isinstance(size, int)
         return _of_blocks(spec.name, size, machine, task, hidden)
     if not legal:
-        return Ceiling(None, "only legal words are drawn, and what commuting levels see of them has not been computed")
+        return Ceiling(None, "only legal sequences are drawn, and what commuting levels see of them has not been computed")
     if not _permutes(machine):
         return _of_maps(spec.name, machine)
     if len(np.unique(machine.outputs)) < machine.states:
@@ -73,7 +74,7 @@ def ceiling(model: str, task: str, hidden: int, additive: str = "none") -> Ceili
 
 
 def _of_permutations(level: str, machine: Machine) -> Ceiling:
-    """Counts the states that a commuting level cannot tell apart; see the top of this file."""
+    """Count the states that a commuting level cannot distinguish; see the top of this file."""
     delta, n = machine.delta, machine.states
     # after[q, a, b] is the state after a, then b
     after = delta[delta]
@@ -94,12 +95,12 @@ def _of_permutations(level: str, machine: Machine) -> Ceiling:
     }[level]
     score = (1 / together - 1 / n) / (1 - 1 / n) if n > 1 else 1.0
     if together == 1:
-        told = "which, with the length of a word, tells all states apart"
+        known = "which, with the length of a sequence, determines the state"
     elif together == n:
-        told = "which tells no state from another on long words"
+        known = "which distinguishes no states after long sequences"
     else:
-        told = f"which tells {n // together} classes of {together} states apart on long words"
-    return Ceiling(score, f"it sees {sees}, {told}")
+        known = f"which distinguishes {n // together} classes of {together} states after long sequences"
+    return Ceiling(score, f"it sees {sees}, {known}")
 
 
 def _permutes(machine: Machine) -> bool:
@@ -107,7 +108,7 @@ def _permutes(machine: Machine) -> bool:
 
 
 def _of_maps(level: str, machine: Machine) -> Ceiling:
-    """A machine that is no group: a level tracks it, or nothing is known."""
+    """Return the ceiling on a machine that is no group: a level tracks it, or nothing is known."""
     algebra = analyse(machine, _FEW)
     if algebra.commutative:
         found = classify(algebra, machine)
@@ -120,7 +121,7 @@ def _of_maps(level: str, machine: Machine) -> Ceiling:
 
 def _of_blocks(level: str, size: int | None, machine: Machine, task: str, hidden: int) -> Ceiling:
     legal = ERROR not in machine.output_names
-    # words never lead to the error state, so one-hot states need no entry for it
+    # sequences never lead to the error state, so one-hot states need no entry for it
     error = -1 if legal else machine.output_names.index(ERROR)
     kept = machine.outputs != error
     needed = int(kept.sum())
@@ -147,7 +148,7 @@ def _of_small_blocks(size: int, task: str, legal: bool, hidden: int, needed: int
     if min(size, hidden) >= needed:
         return Ceiling(1.0, f"one-hot states fit into one block of {size}")
     if not legal:
-        return Ceiling(None, "only legal words are drawn, and what blocks of this size see of them is not known")
+        return Ceiling(None, "only legal sequences are drawn, and what blocks of this size see of them is not known")
     if needed > _MAX_STATES and not _permutes(minimise(build(task))):
         return Ceiling(None, f"whether blocks of {size} are enough for {needed} states was not computed")
     level = _level_of(task)
@@ -164,6 +165,6 @@ def _of_small_blocks(size: int, task: str, legal: bool, hidden: int, needed: int
 
 @lru_cache(maxsize=1024)
 def _level_of(task: str) -> Level:
-    """Classifies a machine, which takes a while for large ones."""
+    """Classify a machine, which takes a while for large ones."""
     machine = build(task)
     return classify(analyse(machine, _FEW), machine)

@@ -1,17 +1,28 @@
 """A paper as a file of data: its numbers, its protocol, and the grids of runs that repeat it."""
 
+import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from statewise.errors import unknown_name
-from statewise.expressions import Call, parse
-from statewise.training.options import resolve
+from statewise.models.table import kind_of, label_of
+from statewise.papers.contents import Block, Citation, Grid, OptionValue, Preset, ProtocolItem, PublishedRow, Recipe
+from statewise.training.options import RunOptions, resolve
 
 PRESETS = ("quick", "paper")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published score, and where in the paper it stands."""
+
+    score: float
+    where: str
 
 
 @dataclass(frozen=True)
@@ -20,166 +31,164 @@ class PlannedCell:
 
     Args:
         column: its m, or whatever the table's columns are.
-        configs: resolved, one per rate and seed.
+        runs: their options, one for each rate and seed.
     """
 
     column: int
-    configs: list[dict[str, Any]]
+    runs: tuple[RunOptions, ...]
 
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """One model under one recipe, with what it is to run in each column."""
+    """One model under one recipe, with the runs of each column."""
 
     label: str
     model: str
-    recipe: str
-    cells: list[PlannedCell]
+    recipe: Recipe
+    cells: tuple[PlannedCell, ...]
 
 
-@dataclass(frozen=True)
-class Paper:
-    """What a file of `papers` says.
+class Paper(BaseModel):
+    """What a file of this directory says.
 
     Args:
-        name: of the file.
-        data: its content.
+        length: at which published scores were measured.
+        tolerance: how close scores are that are called equal.
+        citation: where the paper is to be found.
+        protocol: how its models were trained and tested.
+        published_rows: its numbers.
+        claims: what it says besides numbers.
+        grids: the tables and figures that take runs.
+        facts: the titles of what is computed.
+        presets: budgets for the grids.
     """
 
-    name: str
-    data: dict[str, Any]
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    length: int
+    tolerance: float
+    citation: Citation
+    protocol: Mapping[str, ProtocolItem]
+    published_rows: tuple[PublishedRow, ...] = Field(alias="published")
+    claims: Mapping[str, str]
+    grids: Mapping[str, Grid]
+    facts: Mapping[str, str]
+    presets: Mapping[str, Preset]
 
     def names(self) -> list[str]:
-        """Gives what can be repeated: tables and figures that are trained for, and facts that are computed."""
-        return [*self.data["grids"], *self.data["facts"]]
+        """Return what can be repeated: tables and figures that are trained for, and facts that are computed."""
+        return [*self.grids, *self.facts]
 
     def title(self, name: str) -> str:
-        """Gives the title of something that can be repeated."""
-        self._check_name(name)
-        return self.data["facts"].get(name) or self.data["grids"][name]["title"]
+        """Return the title of something that can be repeated."""
+        return self.grids[name].title if self.trained(name) else self.facts[name]
 
     def trained(self, name: str) -> bool:
-        """Whether it takes runs."""
-        self._check_name(name)
-        return name in self.data["grids"]
+        """Return whether it takes runs."""
+        if name not in self.names():
+            raise unknown_name("reproduction", name, self.names())
+        return name in self.grids
 
-    def columns(self, name: str, preset: str) -> list[int]:
-        """Gives the columns of a table."""
-        columns = self._grid(name, preset)["columns"]
-        return columns[preset] if isinstance(columns, dict) else columns
+    def columns(self, name: str, preset: str) -> tuple[int, ...]:
+        """Return the columns of a table."""
+        return self._grid(name, preset).columns_of(preset)
 
-    def runs(self, name: str, preset: str) -> list[dict[str, Any]]:
-        """Gives the resolved configs of all runs; there are none for what is computed."""
+    def runs(self, name: str, preset: str) -> list[RunOptions]:
+        """Return the options of all runs; there are none for what is computed."""
         if not self.trained(name):
             _check_preset(preset)
             return []
-        return [config for row in self.plan(name, preset) for cell in row.cells for config in cell.configs]
+        return [run for row in self.plan(name, preset) for cell in row.cells for run in cell.runs]
 
     def plan(self, name: str, preset: str) -> list[PlannedRow]:
-        """Gives the rows of a table, with the runs of each cell."""
+        """Return the rows of a table, with the runs of each cell."""
         grid = self._grid(name, preset)
-        columns = self.columns(name, preset)
+        lists = self.presets[preset].models
         return [
             PlannedRow(
-                self._label(model) + block.get("label", ""),
+                label_of(model) + block.label,
                 model,
                 recipe,
-                [PlannedCell(column, self._configs(name, preset, block, model, recipe, column)) for column in columns],
+                tuple(
+                    PlannedCell(column, self._runs(name, preset, block, model, recipe, column))
+                    for column in grid.columns_of(preset)
+                ),
             )
-            for block in grid["blocks"]
-            for recipe in block["recipes"]
-            for model in self._models(block["models"], preset)
+            for block in grid.blocks
+            for recipe in block.recipes
+            for model in (lists[block.models] if isinstance(block.models, str) else block.models)
         ]
 
-    def published(self, table: str, model: str, column: int) -> tuple[float, str] | None:
-        """Gives the published score of a cell and where it stands; None where there is none."""
+    def published(self, table: str, model: str, column: int) -> Published | None:
+        """Return the published score of a cell; None where there is none."""
         return self._published.get((table, model, column))
 
     @cached_property
-    def _published(self) -> dict[tuple[str, str, int], tuple[float, str]]:
+    def _published(self) -> dict[tuple[str, str, int], Published]:
         return {
-            (row["table"], model, int(column)): (float(score), row["where"])
-            for row in self.data["published"]
-            for model in row["models"]
-            for column, score in row["scores"].items()
+            (row.table, model, column): Published(score, row.where)
+            for row in self.published_rows
+            for model in row.models
+            for column, score in row.scores.items()
         }
 
-    def protocol(self, item: str) -> Any:
-        """Gives the value of an item of the protocol."""
-        return self.data["protocol"][item]["value"]
+    @property
+    def hidden(self) -> int:
+        """The hidden size of the paper's models."""
+        return self._number("hidden")
 
-    def _check_name(self, name: str) -> None:
-        if name not in self.names():
-            raise unknown_name("reproduction", name, self.names())
+    @property
+    def steps(self) -> int:
+        """The number of steps for which the paper trains."""
+        return self._number("steps")
 
-    def _grid(self, name: str, preset: str) -> dict[str, Any]:
+    def _number(self, item: str) -> int:
+        value = self.protocol[item].value
+        assert isinstance(value, int)
+        return value
+
+    def _grid(self, name: str, preset: str) -> Grid:
         _check_preset(preset)
-        if name not in self.data["grids"]:
-            raise unknown_name("reproduction with runs", name, self.data["grids"])
-        return self.data["grids"][name]
+        if name not in self.grids:
+            raise unknown_name("reproduction with runs", name, self.grids)
+        return self.grids[name]
 
-    def _models(self, models: str | list[str], preset: str) -> list[str]:
-        return self.data["presets"][preset][models] if isinstance(models, str) else models
-
-    def _label(self, model: str) -> str:
-        name, argument = _parts(model)
-        return self.data["labels"][name].format(argument)
-
-    def _configs(
-        self, name: str, preset: str, block: dict[str, Any], model: str, recipe: str, column: int
-    ) -> list[dict[str, Any]]:
-        grid, options = self.data["grids"][name], self.data["presets"][preset]
-        given = dict(options["set"])
-        rates, seeds = [None], [0]
-        for rule in self._rules(name, preset, model, recipe, column):
-            given |= rule.get("set", {})
-            rates, seeds = rule.get("rates", rates), rule.get("seeds", seeds)
-        given |= block.get("set", {})
-        if "option" in grid:
-            given[grid["option"]] = column
-            # a fixed set of words has one distribution of lengths
+    def _runs(
+        self, name: str, preset: str, block: Block, model: str, recipe: Recipe, column: int
+    ) -> tuple[RunOptions, ...]:
+        grid, kind = self.grids[name], kind_of(model)
+        assert kind is not None
+        given: dict[str, OptionValue | None] = dict(self.presets[preset].options)
+        rates: tuple[float | None, ...] = (None,)
+        seeds: tuple[int, ...] = (0,)
+        for rule in self.presets[preset].rules:
+            if rule.fits(name, model, kind.name, recipe, column):
+                given |= rule.options
+                rates, seeds = rule.rates or rates, rule.seeds or seeds
+        given |= block.options
+        if grid.option is not None:
+            given[grid.option] = column
+            # a fixed set of sequences has one distribution of lengths
             given.pop("late", None)
         given |= {"model": model, "recipe": "stated" if recipe == "baseline" else recipe}
-        task = block.get("task", grid["task"])
-        first = grid.get("first_seeds", {}).get(str(column), 0)
-        return [
-            resolve(None, given | {"task": task.format(m=column, seed=seed), "lr": rate, "seed": seed}).model_dump(
-                mode="json"
-            )
+        task, first = block.task or grid.task, grid.first_seeds.get(column, 0)
+        return tuple(
+            resolve(given | {"task": task.format(m=column, seed=seed), "lr": rate, "seed": seed})
             for rate in rates
             for seed in (first + seed for seed in seeds)
-        ]
-
-    def _rules(self, name: str, preset: str, model: str, recipe: str, column: int) -> Iterator[dict[str, Any]]:
-        """Gives the rules that a run fits; a rule that says nothing of something fits all of it."""
-        short = _parts(model)[0]
-        for rule in self.data["presets"][preset]["rules"]:
-            fits = (
-                recipe in rule.get("recipes", [recipe]),
-                {model, short} & set(rule.get("models", [model])),
-                column in rule.get("columns", [column]),
-                name in rule.get("grids", [name]),
-            )
-            if all(fits):
-                yield rule
+        )
 
 
 def read_paper(name: str = "ebrahimi2025") -> Paper:
-    """Reads a paper's file of data."""
+    """Read a paper's file of data."""
     files = {file.name.removesuffix(".toml"): file for file in resources.files("statewise.papers").iterdir()}
     known = [stem for stem, file in files.items() if file.name.endswith(".toml")]
     if name not in known:
         raise unknown_name("paper", name, known)
-    return Paper(name, tomllib.loads(files[name].read_text(encoding="utf-8")))
+    # in JSON, unlike TOML, lists may stand for tuples and texts for the numbers that keys are
+    return Paper.model_validate_json(json.dumps(tomllib.loads(files[name].read_text(encoding="utf-8"))))
 
 
 def _check_preset(preset: str) -> None:
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-
-
-def _parts(model: str) -> tuple[str, str]:
-    """Splits a model into its name and its argument."""
-    parsed = parse(model)
-    assert isinstance(parsed, Call)
-    return parsed.name, str(parsed.args[0]) if parsed.args else ""

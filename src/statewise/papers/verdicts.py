@@ -1,22 +1,45 @@
 """How a score compares with a published one, and the likely reason where it does not agree."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
+from typing import TypeVar
 
+from statewise.training.options import RunOptions
 from statewise.wording import counted
 
 AGREES, ABOVE, BELOW = "agrees", "above the paper", "below the paper"
 NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
-# marks of what is said beside a published number
+# marks of verdicts on a cell with a published number
 MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
-# a network that is right on short words, those of the paper's training lengths, and one that is not
+# scores of some hundred sequences are this far from their mean, which at chance is 0
+NOISE = 0.05
+# on training lengths, the score of a network that has learned them, and of one that has not
 _LEARNED, _UNLEARNED = 0.95, 0.5
-# how far below its score on short words a network that drifts is
+# how far below its score on training lengths a network that drifts is
 _DRIFT = 0.3
 # a loss that has vanished, and one that is far above that of guessing
 _VANISHED, _UNSTABLE = 0.01, 10.0
-# scores of some hundred words are this far from their mean
-_NEAR = 0.05
+
+Rate = TypeVar("Rate")
+
+
+def best_rate(scores: Mapping[Rate, Sequence[tuple[float, float]]], constant: float = 0.0) -> Rate:
+    """Return the rate whose median score at the long length is highest, as the paper chooses.
+
+    Where none is above chance, the highest is a matter of luck; then, and among equals, the rate counts that learned
+    most on training lengths.
+
+    Args:
+        scores: of every rate, for each seed at the long length and on training lengths.
+        constant: the score of the best constant answer.
+    """
+
+    def rank(rate: Rate) -> tuple[float, float, float]:
+        far, near = zip(*scores[rate], strict=True)
+        return max(NOISE, constant, median(far)), median(near), median(far)
+
+    return max(scores, key=rank)
 
 
 @dataclass(frozen=True)
@@ -24,14 +47,14 @@ class Evidence:
     """What the reasons are drawn from.
 
     Args:
-        config: of one of the cell's runs.
+        options: of one of the cell's runs.
         recipe: of its row.
         best: our score.
         published: the paper's.
         ceiling: what the algebra allows.
         ceiling_reason: why, or why that is not known.
-        inside: our score on short words, at the best rate.
-        guess: the score of giving the most frequent output always.
+        inside: our score on training lengths, at the best rate.
+        constant: the score of the best constant answer.
         loss: the last of training, at the best rate.
         diverged: how many of the runs at the best rate diverged.
         failed: why runs could not be run.
@@ -39,17 +62,17 @@ class Evidence:
         paper_steps: the steps in the paper.
     """
 
-    config: dict[str, Any]
+    options: RunOptions
     recipe: str
     best: float | None
     published: float | None
     ceiling: float | None
     ceiling_reason: str
     inside: float | None
-    guess: float
+    constant: float
     loss: float | None
     diverged: int
-    failed: list[str]
+    failed: tuple[str, ...]
     paper_hidden: int
     paper_steps: int
 
@@ -57,10 +80,10 @@ class Evidence:
 def judge(
     best: float | None, published: float | None, tolerance: float, inside: float | None, ceiling: float | None
 ) -> str:
-    """Gives the verdict on a cell.
+    """Return the verdict on a cell.
 
-    A score below chance counts as chance. Chance is no agreement where short words were not learned either, unless the
-    algebra allows no more.
+    A score below chance counts as chance. Chance is no agreement where training lengths were not learned either, unless
+    the algebra allows no more.
     """
     if best is None:
         return NOT_RUN
@@ -69,13 +92,13 @@ def judge(
     ours = max(0.0, best)
     # two decimals are published, so that a difference of exactly the tolerance counts as equal
     if abs(ours - published) <= tolerance + 1e-9:
-        allowed = ceiling is None or ceiling > ours + _NEAR
+        allowed = ceiling is None or ceiling > ours + NOISE
         return NOT_LEARNED if allowed and inside is not None and inside < _LEARNED else AGREES
     return ABOVE if ours > published else BELOW
 
 
 def explain(evidence: Evidence, verdict: str) -> str:
-    """Gives the likely reasons of a disagreement, and what of the runs must be known to read the number."""
+    """Return the likely reasons of a disagreement, and what of the runs must be known to read the number."""
     reasons = [*_disagreement(evidence, verdict), *_runs(evidence)]
     return "; ".join(reasons)
 
@@ -83,22 +106,23 @@ def explain(evidence: Evidence, verdict: str) -> str:
 def _disagreement(evidence: Evidence, verdict: str) -> list[str]:
     if verdict == NOT_LEARNED:
         smaller = _smaller(evidence)
-        learned = f"{evidence.inside:.2f} on short words" + (f", with {smaller}" if smaller else "")
+        learned = f"{evidence.inside:.2f} on training lengths" + (f", with {smaller}" if smaller else "")
         return [learned, *_unknown_ceiling(evidence)]
     if verdict not in (ABOVE, BELOW):
         return []
     assert evidence.best is not None
     reasons: list[str] = []
     if evidence.ceiling is not None and evidence.ceiling < 1:
-        if abs(evidence.best - evidence.ceiling) <= _NEAR:
-            reasons.append(f"at the algebraic ceiling of {evidence.ceiling:.2f}")
+        ceiling = f"the algebraic ceiling of {evidence.ceiling:.2f}"
+        if abs(evidence.best - evidence.ceiling) <= NOISE:
+            reasons.append(f"at {ceiling}")
         elif evidence.best > evidence.ceiling:
-            reasons.append(f"above {evidence.ceiling:.2f}, which the algebra allows in the limit of long words only")
+            reasons.append(f"above {ceiling}, which holds in the limit of long sequences only")
     if verdict == BELOW:
         reasons += _why_below(evidence)
     else:
         reasons += _why_above(evidence)
-    if "random_machine" in evidence.config["task"]:
+    if "random_machine" in evidence.options.task:
         reasons.append("the paper does not say whether symbols are permutations or maps, nor which machines were drawn")
     return reasons
 
@@ -108,13 +132,13 @@ def _why_below(evidence: Evidence) -> list[str]:
     reasons: list[str] = []
     inside = evidence.inside
     if inside is not None and inside >= _LEARNED and evidence.best < inside - _DRIFT:
-        reasons.append(f"drift: {inside:.2f} on short words, {evidence.best:.2f} at 500")
-        if evidence.recipe == "stated" and evidence.config["readout"] == "plain":
-            reasons.append(f"nothing is normalised in training{_what_the_loss_did(evidence.loss)}")
+        reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
+        if evidence.recipe == "stated" and evidence.options.readout == "plain":
+            reasons.append(f"nothing is normalised in training{_effect_on_loss(evidence.loss)}")
     elif inside is not None and inside < _UNLEARNED:
-        reasons.append(f"short words were not learned either ({inside:.2f})")
+        reasons.append(f"training lengths were not learned either ({inside:.2f})")
     elif inside is not None:
-        reasons.append(f"{inside:.2f} on short words")
+        reasons.append(f"{inside:.2f} on training lengths")
     reasons += _unknown_ceiling(evidence)
     smaller = _smaller(evidence)
     if smaller:
@@ -122,39 +146,39 @@ def _why_below(evidence: Evidence) -> list[str]:
     return reasons
 
 
-def _what_the_loss_did(loss: float | None) -> str:
+def _effect_on_loss(loss: float | None) -> str:
     if loss is not None and loss < _VANISHED:
-        return ": states and logits can grow until the loss vanishes, before long words are right"
+        return ": states and logits can grow until the loss vanishes, before long sequences are learned"
     if loss is not None and loss > _UNSTABLE:
         return f": states and logits grew, and the loss with them, to {loss:,.0f}"
     return ""
 
 
 def _unknown_ceiling(evidence: Evidence) -> list[str]:
-    """Says what the level would need, where it is not known that it has it."""
+    """Return what the level would need, where it is not known that it has it."""
     known = evidence.ceiling is not None or evidence.recipe == "baseline"
     return [] if known else [evidence.ceiling_reason]
 
 
 def _smaller(evidence: Evidence) -> str:
-    config = evidence.config
+    options = evidence.options
     # our recipe is another training, not a shorter one
-    short = evidence.recipe != "statewise" and config["steps"] < evidence.paper_steps
-    parts = [f"{config['steps']:,} of {evidence.paper_steps:,} steps"] if short else []
-    if config["hidden"] < evidence.paper_hidden:
-        parts.append(f"H {config['hidden']} of {evidence.paper_hidden}")
+    short = evidence.recipe != "statewise" and options.steps < evidence.paper_steps
+    parts = [f"{options.steps:,} of {evidence.paper_steps:,} steps"] if short else []
+    if options.hidden < evidence.paper_hidden:
+        parts.append(f"H {options.hidden} of {evidence.paper_hidden}")
     return ", ".join(parts)
 
 
 def _why_above(evidence: Evidence) -> list[str]:
     assert evidence.published is not None
     reasons: list[str] = []
-    if evidence.ceiling is not None and evidence.published < evidence.ceiling - _NEAR:
+    if evidence.ceiling is not None and evidence.published < evidence.ceiling - NOISE:
         reasons.append(f"the algebra allows {evidence.ceiling:.2f}, so the published score is a matter of training")
     if evidence.recipe == "statewise":
-        how = "another training: short words come first, the last hidden state is normalised"
-        longer = evidence.config["late"] > evidence.config["longest"]
-        reasons.append(how + (f", and words grow to {evidence.config['late']:,}" if longer else ""))
+        how = "another training: lengths follow a curriculum, the last hidden state is normalised"
+        longer = evidence.options.late > evidence.options.longest
+        reasons.append(how + (f", and sequences grow to {evidence.options.late:,}" if longer else ""))
     else:
         reasons.append("rates, seeds and initial weights differ from the paper's, which are not all known")
     return reasons
@@ -162,9 +186,10 @@ def _why_above(evidence: Evidence) -> list[str]:
 
 def _runs(evidence: Evidence) -> list[str]:
     notes: list[str] = []
-    if evidence.best is not None and evidence.guess > _NEAR and evidence.best <= evidence.guess + _NEAR:
+    if evidence.best is not None and evidence.constant > NOISE and evidence.best <= evidence.constant + NOISE:
         notes.append(
-            f"always giving the most frequent output scores {evidence.guess:.2f} here, so that this says little"
+            f"always giving the most frequent output scores {evidence.constant:.2f} here, "
+            "and this score does not exceed that baseline"
         )
     if evidence.diverged:
         notes.append(f"{counted(evidence.diverged, 'run')} diverged, counted as chance")

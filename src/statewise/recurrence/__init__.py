@@ -1,11 +1,18 @@
-"""How h_t = A(x_t) h_{t-1} is computed over a sequence."""
+"""How h_t = A(x_t) h_{t-1} is computed over a sequence: one file per form, all tested against one slow reference."""
 
-from statewise.recurrence.fused_step import FullWeights, losses_and_gradients
+from statewise.recurrence.dispatch import (
+    read_tokens,
+    resume_tokens,
+    sequence_backend,
+    states_by_table,
+    token_table,
+    unroll_sequence,
+)
+from statewise.recurrence.full import FullWeights, losses_and_gradients
 from statewise.recurrence.readout import read_direction
-from statewise.recurrence.reference import rescale, rescale_exactly, unroll, unroll_normalised
-from statewise.recurrence.request import RESCALE_EVERY, TokenBatch
-from statewise.recurrence.sequence import sequence_backend, unroll_sequence
-from statewise.recurrence.tokens import read_tokens, resume_tokens, states_by_table, token_table
+from statewise.recurrence.reference import unroll, unroll_normalised
+from statewise.recurrence.scaling import RESCALE_EVERY, rescale, rescale_exactly
+from statewise.recurrence.token_batch import TokenBatch
 
 __all__ = [
     "RESCALE_EVERY",

@@ -43,8 +43,8 @@ class Line:
         title: shown on hover.
         kind: "line" is the main curve, "faint" one of many behind it, "dots" are marks alone.
         cross: whether the curve ends in a cross: what followed was not finite.
-        dashed: whether the curve is broken, to tell two of one colour apart.
-        marked: whether a faint curve has a mark of its class, where no main curve tells its colour.
+        dashed: whether the curve is broken, to distinguish two of one colour.
+        marked: whether a faint curve has a mark of its class, where no main curve shows its colour.
     """
 
     points: Sequence[tuple[Number, Number]]
@@ -67,7 +67,7 @@ class Axis:
     logarithmic: bool = False
 
     def place(self, value: Number) -> float:
-        """Gives where a value lies, from 0 to 1; what is outside is put on the edge."""
+        """Return where a value lies, from 0 to 1; what is outside is put on the edge."""
         value = min(max(value, self.low), self.high)
         if self.logarithmic:
             low, high, value = math.log(self.low), math.log(self.high), math.log(value)
@@ -103,7 +103,7 @@ class Panel:
 
 
 def score_axis(scores: Sequence[Number], label: str = "") -> Axis:
-    """Gives an axis for scores: 0 is guessing, 1 is perfect; lower scores make room for themselves."""
+    """Return an axis for scores: 0 is chance, 1 is perfect; lower scores make room for themselves."""
     low = min([0, *scores])
     # what is hardly below 0 is noise around it, and has no room for a tick
     below = [tick for tick in (-1, -0.5) if low <= tick + 0.1] or ([-0.25] if low < -0.1 else [])
@@ -112,7 +112,7 @@ def score_axis(scores: Sequence[Number], label: str = "") -> Axis:
 
 
 def log_axis(values: Sequence[Number], label: str = "", ticks: Sequence[Number] | None = None) -> Axis:
-    """Gives a logarithmic axis around positive values, with a tick at some powers of ten or where it is told."""
+    """Return a logarithmic axis around positive values, with ticks at some powers of ten or at given values."""
     low, high = min(values, default=1.0), max(values, default=10.0)
     if low == high:
         low, high = low / 2, high * 2
@@ -125,13 +125,13 @@ def log_axis(values: Sequence[Number], label: str = "", ticks: Sequence[Number] 
 
 
 def step_axis(longest: Number, label: str = "steps") -> Axis:
-    """Gives an axis from 0 to the last step."""
+    """Return an axis from 0 to the last step."""
     ticks = tuple((longest * part, short_number(longest * part)) for part in (0, 0.5, 1))
     return Axis(0, max(longest, 1), ticks, label)
 
 
 def short_number(value: Number) -> str:
-    """Writes a number that is not negative in few characters: 10k, 2,500, 0.01, 1e-6."""
+    """Write a number that is not negative in few characters: 10k, 2,500, 0.01, 1e-6."""
     if value >= 1e6:
         return f"{value / 1e6:.3g}M"
     if value >= 1e4:
@@ -145,17 +145,17 @@ def short_number(value: Number) -> str:
 
 
 def fixed(value: Number, digits: int = 2) -> str:
-    """Writes a number with so many digits after the point, and with a true minus."""
+    """Write a number with so many digits after the point, and with a true minus."""
     return wording.fixed(value, digits).replace("-", "−")
 
 
 def score_text(value: Number | None) -> str:
-    """Writes a score as cells have it, with two digits; a dash for none."""
+    """Write a score as cells have it, with two digits; a dash for none."""
     return "–" if value is None else fixed(value)
 
 
 def draw_chart(lines: Sequence[Line], x: Axis, y: Axis, name: str, height: int = 132) -> Markup:
-    """Draws curves over two axes.
+    """Draw curves over two axes.
 
     Args:
         lines: from the back to the front.
@@ -229,13 +229,13 @@ def _title(line: Line) -> Markup:
 
 
 def _one_of(count: int, colour: str) -> int:
-    """Chooses the point that has the mark: for each class another, so that curves on each other are all seen."""
+    """Choose the point that has the mark: for each class another, so that curves on each other are all visible."""
     golden = (math.sqrt(5) - 1) / 2
     return round((int(colour[1:]) + 1) * golden % 1 * (count - 1))
 
 
 def _mark(kind: str, colour: str, place: Place, size: float, title: Markup = _NOTHING) -> Markup:
-    """Draws the mark of a class, all of about the same area."""
+    """Draw the mark of a class, all of about the same area."""
     shape = shape_of(colour)
     names = f"{kind} open {colour}" if shape in OPEN else f"{kind} {colour}"
     made = Markup('<path class="{}" d="M{:.1f} {:.1f}{}">{}</path>')
@@ -244,7 +244,7 @@ def _mark(kind: str, colour: str, place: Place, size: float, title: Markup = _NO
 
 @cache
 def _outline(shape: str, size: float) -> str:
-    """Gives the outline of a shape around a point as steps of a path."""
+    """Return the outline of a shape around a point as steps of a path."""
     if shape in ("circle", "ring"):
         half = f"a{size:.3g} {size:.3g} 0 1 0 "
         return f"m-{size:.3g} 0{half}{2 * size:.3g} 0{half}-{2 * size:.3g} 0z"
@@ -254,10 +254,10 @@ def _outline(shape: str, size: float) -> str:
 
 
 def degrees(count: int) -> list[str]:
-    """Gives classes for so many ordered values, spread over the scale."""
+    """Return classes for so many ordered values, spread over the scale."""
     return [f"q{round(place * (DEGREES - 1) / max(1, count - 1))}" for place in range(count)]
 
 
 def kinds(count: int) -> list[str]:
-    """Gives classes for so many unordered values; past eight they begin again."""
+    """Return classes for so many unordered values; past eight they begin again."""
     return [f"c{place % KINDS}" for place in range(count)]

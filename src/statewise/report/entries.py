@@ -1,27 +1,30 @@
 """Records as a page reads them: light values, grouped by what they are about."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from statewise.errors import ExpressionError
 from statewise.expressions import Call, parse
-from statewise.papers.choice import best_rate
+from statewise.models.table import kind_of
+from statewise.papers.verdicts import best_rate
+from statewise.runs.record import Record
 from statewise.store import LENGTH
+from statewise.training.options import RunOptions
 
-# the length at which the paper scores, and the score from which a task counts as tracked
-FAR, TRACKED = LENGTH, 0.99
-_MOST_LOOKS = 40
+# the score from which a task counts as tracked
+TRACKED = 0.99
+_MOST_EVALUATIONS = 40
 
-Look = TypeVar("Look")
 _Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look during training: the loss, and the score at the length of looks where it was tried."""
+class Evaluation:
+    """One evaluation during training: the loss, and the score at the probed length where it was measured."""
 
     step: int
     loss: float | None
@@ -36,100 +39,103 @@ class Subject:
     size: int | None
 
     def __str__(self) -> str:
-        """Writes it for a reader: "modular addition, m = 5"."""
+        """Write it for a reader: "modular addition, m = 5"."""
         return self.family if self.size is None else f"{self.family}, m = {self.size}"
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One recorded run.
+class Entry:
+    """One run of a store.
 
     Args:
-        key: of the store.
-        status: done, stopped, diverged or failed.
-        config: resolved.
-        scores: by test length.
-        history: what looks saw, thinned out.
-        record: what else was recorded, without the history.
+        record: with few of its evaluations.
         judged: the length at which the store's runs are judged.
-        looked: the length at which looks are scored.
+        probed: the length at which evaluations during training are shown.
     """
 
-    key: str
-    status: str
-    config: dict[str, Any]
-    scores: dict[int, float]
-    history: tuple[Seen, ...]
-    record: dict[str, Any]
-    judged: int = FAR
-    looked: int = FAR
+    record: Record
+    judged: int = LENGTH
+    probed: int = LENGTH
+
+    @cached_property
+    def key(self) -> str:
+        """The run's identity."""
+        return self.record.key or self.options.key()
 
     @property
-    def task(self) -> str:
-        """The machine, as it was written."""
-        return str(self.config.get("task"))
+    def status(self) -> str:
+        """How it ended: done, stopped, diverged or failed."""
+        return self.record.status
 
     @property
-    def model(self) -> str:
-        """The model, as it was written."""
-        return str(self.config.get("model"))
+    def options(self) -> RunOptions:
+        """The options of the run."""
+        return self.record.config
+
+    @cached_property
+    def scores(self) -> dict[int, float]:
+        """The scores by test length."""
+        return {score.length: score.score for score in self.record.scores}
 
     @property
-    def rate(self) -> float:
-        """The learning rate."""
-        return _number(self.config.get("lr")) or 0.0
-
-    @property
-    def far(self) -> float | None:
+    def score(self) -> float | None:
         """The score at the length at which runs are judged."""
         return self.scores.get(self.judged)
 
     @property
-    def near(self) -> float | None:
+    def score_id(self) -> float | None:
         """The score on training lengths."""
-        return _number((self.record.get("in_distribution") or {}).get("score"))
+        return self.record.score_id
 
     @property
     def tracked(self) -> bool:
-        """Whether the machine was followed to the far length."""
-        return self.far is not None and self.far >= TRACKED
+        """Whether the machine was tracked to the length at which runs are judged."""
+        return self.score is not None and self.score >= TRACKED
 
-    @property
-    def additive(self) -> str:
-        """The additive term."""
-        return str(self.config.get("additive") or "none")
+    @cached_property
+    def history(self) -> tuple[Evaluation, ...]:
+        """What was measured during training, thinned out; losses that are not finite are left out."""
+        probe = self.record.probe
+        place = probe.index(self.probed) if self.probed in probe else None
+        return tuple(
+            Evaluation(
+                metrics.step,
+                metrics.loss if metrics.loss is not None and math.isfinite(metrics.loss) else None,
+                None if place is None else metrics.scores[place],
+            )
+            for metrics in self.record.history
+        )
 
     @cached_property
     def subject(self) -> Subject:
         """What its task is about."""
-        return subject_of(self.task)
+        return subject_of(self.options.task)
 
     @cached_property
-    def level(self) -> str:
-        """The name of its model without arguments."""
-        return _name_of(self.model)
+    def kind(self) -> str:
+        """The kind of its model, a name without arguments; of a user's own model, all of its name."""
+        kind = kind_of(self.options.model)
+        return self.options.model if kind is None else kind.name
 
     @cached_property
     def label(self) -> str:
         """What sets its model apart from others in one chart: its name, and what is unusual about it."""
-        extra = [] if self.additive == "none" else [f"+ {self.additive}"]
-        supervision = self.config.get("supervision", "final")
-        extra += [] if supervision == "final" else [str(supervision)]
-        return " ".join([self.model, *extra])
+        extra = [] if self.options.additive == "none" else [f"+ {self.options.additive}"]
+        extra += [] if self.options.supervision == "final" else [self.options.supervision]
+        return " ".join([self.options.model, *extra])
 
 
-def read_runs(records: Iterable[dict[str, Any]]) -> list[Run]:
-    """Reads records, and keeps of them what a page shows; all are judged at one length."""
+def read_entries(records: Iterable[Record]) -> list[Entry]:
+    """Read records, and keep of them what a page shows; all are judged at one length."""
     # most of a record is its history, so that it is thinned before the next is read
-    light = [record | {"history": thinned(record.get("history") or [], _MOST_LOOKS)} for record in records]
-    scores = [_scores(record) for record in light]
-    judged = judged_at(scores)
-    looked = judged_at((dict.fromkeys(record.get("probe") or [], 0.0) for record in light), judged)
-    return [_run(record, some, judged, looked) for record, some in zip(light, scores, strict=True)]
+    light = [record.model_copy(update={"history": thinned(record.history, _MOST_EVALUATIONS)}) for record in records]
+    judged = judged_at({score.length: score.score for score in record.scores} for record in light)
+    probed = judged_at((dict.fromkeys(record.probe, 0.0) for record in light), judged)
+    return [Entry(record, judged, probed) for record in light]
 
 
-def judged_at(scores: Iterable[Mapping[int, float]], preferred: int = FAR) -> int:
-    """Gives the preferred length where any run was tested there, otherwise the longest at which one was.
+def judged_at(scores: Iterable[Mapping[int, float]], preferred: int = LENGTH) -> int:
+    """Return the preferred length where any run was tested there, otherwise the longest at which one was.
 
     Args:
         scores: of each run, by length.
@@ -140,7 +146,7 @@ def judged_at(scores: Iterable[Mapping[int, float]], preferred: int = FAR) -> in
 
 
 def subject_of(task: str) -> Subject:
-    """Tells the family of a task from its size; a text that is no expression is a family of its own."""
+    """Split a task into its family and its size; a text that is no expression is a family of its own."""
     try:
         parsed = parse(task)
     except ExpressionError:
@@ -156,58 +162,30 @@ def subject_of(task: str) -> Subject:
     return Subject(f"{name} ({', '.join(rest)})" if rest else name, size)
 
 
-def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
-    """Puts runs, or what else there is, together that have the same key, in order of first appearance."""
-    groups: dict[Any, list[_Item]] = {}
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Group runs, or what else there is, by a key, in order of first appearance."""
+    groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
 
 
-def at_best_rate(runs: Sequence[Run]) -> list[Run]:
-    """Gives the runs at the best rate, as the paper chooses; where none was tested far, by their longest length."""
-    length = judged_at(run.scores for run in runs)
-    ended = [run for run in runs if length in run.scores or run.status == "diverged"]
-    by_rate = grouped(ended, lambda run: run.rate)
+def at_best_rate(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the runs at the best rate, as the paper chooses; where none was tested far, by their longest length."""
+    length = judged_at(entry.scores for entry in entries)
+    ended = [entry for entry in entries if length in entry.scores or entry.status == "diverged"]
+    by_rate = grouped(ended, lambda entry: entry.options.lr)
     if not by_rate:
         return []
-    # a run that diverged counts as chance: the seeds that survive do not speak for all
-    scores = {rate: [(run.scores.get(length, 0.0), run.near or 0.0) for run in some] for rate, some in by_rate.items()}
-    return [run for run in by_rate[best_rate(scores)] if length in run.scores]
+    # a run that diverged counts as chance: the seeds that survive do not stand for all
+    scores = {
+        rate: [(entry.scores.get(length, 0.0), entry.score_id or 0.0) for entry in some]
+        for rate, some in by_rate.items()
+    }
+    return [entry for entry in by_rate[best_rate(scores)] if length in entry.scores]
 
 
-def thinned(looks: Sequence[Look], most: int) -> Sequence[Look]:
-    """Gives at most so many looks, evenly spread, with the last."""
-    stride = max(1, math.ceil(len(looks) / most))
-    return looks[(len(looks) - 1) % stride :: stride]
-
-
-def _scores(record: dict[str, Any]) -> dict[int, float]:
-    each = ((int(score["length"]), _number(score["score"])) for score in record.get("scores") or [])
-    return {length: score for length, score in each if score is not None}
-
-
-def _run(record: dict[str, Any], scores: dict[int, float], judged: int, looked: int) -> Run:
-    probe = list(record.get("probe") or [])
-    place = probe.index(looked) if looked in probe else None
-    history = tuple(
-        Seen(look["step"], _number(look["loss"]), None if place is None else _number(look["scores"][place]))
-        for look in record["history"]
-    )
-    rest = {name: value for name, value in record.items() if name not in ("history", "config", "key", "status")}
-    config = record.get("config") or {}
-    return Run(str(record["key"]), str(record["status"]), config, scores, history, rest, judged, looked)
-
-
-def _number(value: Any) -> float | None:
-    """Gives a finite number, or None."""
-    usable = isinstance(value, int | float) and math.isfinite(value)
-    return float(value) if usable else None
-
-
-def _name_of(model: str) -> str:
-    try:
-        parsed = parse(model)
-    except ExpressionError:
-        return model
-    return parsed.name if isinstance(parsed, Call) else model
+def thinned(evaluations: Sequence[_Item], most: int) -> Sequence[_Item]:
+    """Return at most so many evaluations, evenly spread, with the last."""
+    stride = max(1, math.ceil(len(evaluations) / most))
+    return evaluations[(len(evaluations) - 1) % stride :: stride]

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def check_figure_file(file: Path) -> None:
-    """Refuses a file that is no picture before any work is done for it."""
+    """Refuse a file that is no picture before any work is done for it."""
     if file.suffix not in (".png", ".svg"):
         raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
 
 
 @contextmanager
 def figure_of(file: Path) -> "Iterator[Axes]":
-    """Gives axes to draw on, and writes them to the file at the end."""
+    """Yield axes to draw on, and write them to the file at the end."""
     check_figure_file(file)
     import matplotlib
 

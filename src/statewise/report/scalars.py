@@ -1,4 +1,4 @@
-"""What looks saw, as TensorBoard reads it."""
+"""Losses and scores during training, as TensorBoard reads them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from statewise.errors import ToolMissingError
+from statewise.training.metrics import Metrics
 
 
 class Scalars:
-    """Writes losses and scores into a folder of TensorBoard events; taking a run up writes on.
+    """A folder of TensorBoard events with losses and scores; a resumed run appends to it.
 
     Args:
         folder: where the events go.
-        lengths: the lengths at which a look is taken.
+        lengths: at which a run is evaluated during training.
     """
 
     def __init__(self, folder: Path, lengths: Sequence[int]) -> None:
@@ -24,7 +25,7 @@ class Scalars:
                 "tensorboard is not installed; install statewise[tensorboard], or leave --tensorboard out"
             ) from None
         self._lengths = tuple(lengths)
-        # the folder is made with the first look, once the run's directory stands
+        # the folder is made with the first evaluation, once the run's directory stands
         self._open = partial(SummaryWriter, str(folder))
         self._writer: Any = None
 
@@ -35,12 +36,12 @@ class Scalars:
         if self._writer is not None:
             self._writer.close()
 
-    def write(self, look: Any, steps: int) -> None:
-        """Writes what one look saw."""
+    def write(self, metrics: Metrics, steps: int) -> None:
+        """Write what one evaluation measured."""
         self._writer = self._writer or self._open()
-        self._writer.add_scalar("loss/train", look.loss, look.step)
-        if look.validation is not None:
-            self._writer.add_scalar("loss/validation", look.validation, look.step)
-        for length, score in zip(self._lengths, look.scores, strict=True):
-            self._writer.add_scalar(f"score/length {length}", score, look.step)
+        self._writer.add_scalar("loss/train", metrics.loss, metrics.step)
+        if metrics.validation is not None:
+            self._writer.add_scalar("loss/validation", metrics.validation, metrics.step)
+        for length, score in zip(self._lengths, metrics.scores, strict=True):
+            self._writer.add_scalar(f"score/length {length}", score, metrics.step)
         self._writer.flush()

@@ -2,17 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from statewise.rooms import make_callable
 from statewise.runs.directory import NetworkManifest, check_free, open_directory, write_network
 from statewise.runs.record import FORMAT, STATUSES, Record, RecordedMetrics, RecordedScore, parse_record, provenance
 from statewise.runs.run import Run, RunLike, load
 
 if TYPE_CHECKING:
-    from statewise.runs.execute import PlannedRun, execute, execute_one
+    from statewise.runs.execution import PlannedRun, execute, execute_one
     from statewise.runs.weights import build_untrained, load_model, rebuild
 
 # what needs torch is imported when first used
 _LAZY = {
-    **dict.fromkeys(("PlannedRun", "execute", "execute_one"), "execute"),
+    **dict.fromkeys(("PlannedRun", "execute", "execute_one"), "execution"),
     **dict.fromkeys(("build_untrained", "load_model", "rebuild"), "weights"),
 }
 
@@ -46,3 +47,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(f"statewise.runs.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'statewise.runs' has no attribute {name!r}")
+
+
+# `sw.runs(...)` lists the runs of a store
+make_callable(__name__)

@@ -4,7 +4,7 @@ import platform
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
@@ -27,7 +27,10 @@ ScoreValue = Annotated[float, Field(ge=-1, le=1)]
 
 
 class _Checked(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+    # NaN stays NaN in JSON: null means that nothing was measured
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="allow", allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
 
 
 class RecordedScore(_Checked):
@@ -43,7 +46,7 @@ class RecordedScore(_Checked):
     score_majority: float | None = None
 
     @model_validator(mode="after")
-    def _check_counts(self) -> Self:
+    def _check_counts(self) -> "RecordedScore":
         counts = (self.count, self.classes, self.majority, self.accuracy)
         if None in counts and counts != (None,) * len(counts):
             raise ValueError("count, classes, majority and accuracy are there together or not at all")
@@ -154,7 +157,7 @@ class Record(_Checked):
     reason: str | None = None
 
     @model_validator(mode="after")
-    def _check_history(self) -> Self:
+    def _check_history(self) -> "Record":
         if any(len(metrics.scores) < len(self.probe) for metrics in self.history):
             raise ValueError(f"each evaluation has {len(self.probe)} scores, as many as probe has lengths")
         return self

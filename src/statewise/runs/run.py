@@ -92,6 +92,13 @@ class Run(Result):
         """Its task; a machine that always answers alike makes none."""
         return Task(self.machine) if self.options is None else self.options.build_task(self.machine)
 
+    @property
+    def failed(self) -> bool:
+        """Whether training diverged, or what was made did not pass its own check."""
+        if self.summary is not None:
+            return self.summary.failed
+        return self.record is not None and self.record.status == "diverged"
+
     def to_dict(self) -> dict[str, Any]:
         """Return what the command that made it reports."""
         if self.summary is not None:

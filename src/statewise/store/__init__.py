@@ -1,14 +1,16 @@
 """Runs and their results: one directory, one SQLite file, one writer.
 
-A run is keyed by the hash of its resolved config, so that a grid knows what is done, stores can be merged, and nothing
-is recorded twice. Whoever writes holds a lock that the system releases when its process ends, however it ends. Records
-are kept whole, compressed against a dictionary that the store carries with it, beside the columns that are asked for
-most.
+A run is identified by the hash of its resolved options, so that a grid knows what is done, stores can be merged, and
+nothing is recorded twice. A writer holds a lock that the system releases when its process ends, however it ends.
+Records are kept whole, compressed against a dictionary that the store carries with it, beside the columns that lists
+and filters use.
 """
 
 from statewise.store.database import DATABASE, FORMAT
+from statewise.store.export import exporter
 from statewise.store.merge import merge_into
-from statewise.store.records import COLUMNS, LENGTH, STATUSES, check_record, columns_of, is_null, key_of
+from statewise.store.reading import read_records, read_run
+from statewise.store.rows import COLUMNS, LENGTH, StoredRun
 from statewise.store.store import LARGEST_WEIGHTS, Store
 
 __all__ = [
@@ -17,11 +19,10 @@ __all__ = [
     "FORMAT",
     "LARGEST_WEIGHTS",
     "LENGTH",
-    "STATUSES",
     "Store",
-    "check_record",
-    "columns_of",
-    "is_null",
-    "key_of",
+    "StoredRun",
+    "exporter",
     "merge_into",
+    "read_records",
+    "read_run",
 ]

@@ -1,4 +1,4 @@
-"""The store's SQLite file: its tables, its format, its one writer's lock, and its errors in our words."""
+"""The store's SQLite file: its tables, its format, the lock of its one writer, and its errors in one sentence."""
 
 import fcntl
 import os
@@ -13,11 +13,11 @@ from typing import Any
 
 from statewise.errors import StoreError, StoreWriteError, shorten
 from statewise.files import reason_of
-from statewise.store.records import COLUMNS
+from statewise.store.rows import COLUMNS
 
 FORMAT = 1
 DATABASE, LOCK = "runs.sqlite", "lock"
-# what most records have in common, so that each costs only what it says itself
+# what most records have in common, so that each takes only the space of what is its own
 _DICTIONARY = (
     '"versions":{"python":"3.11","torch":"2.13.0","statewise":"0.1.0"},"commit":null,"history":[{"step":500,"loss":0.0,'
     '"scores":[1.0,0.0],"seconds":1.0,"validation":null},"probe":[10,500]}"in_distribution":{"length":10,"count":1000,'
@@ -41,7 +41,7 @@ CREATE TABLE weights (key BLOB PRIMARY KEY, tensors BLOB NOT NULL);
 
 
 def connect(directory: Path, write: bool) -> sqlite3.Connection:
-    """Opens the database to be read, or to be written, where it is begun if need be."""
+    """Open the database to be read, or to be written, where it is begun if need be."""
     file = directory / DATABASE
     if not write and not file.is_file():
         raise StoreError(f'"{shorten(directory)}" holds no store; expected a directory with {DATABASE}; correct it')
@@ -76,33 +76,33 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 
 def _read_only(directory: Path) -> str:
-    """Gives the address under which a reader opens the database, also on a disk that it must not write to."""
+    """Return the address under which a reader opens the database, also on a disk that it must not write to."""
     file = (directory / DATABASE).resolve()
     log = file.with_name(file.name + "-wal")
     unwritten = not os.access(directory, os.W_OK) and not log.exists()
     return f"{file.as_uri()}?mode=ro" + ("&immutable=1" if unwritten else "")
 
 
-def said_of(connection: sqlite3.Connection, directory: Path, name: str) -> Any:
-    """Gives what a store says of itself under a name."""
+def read_meta(connection: sqlite3.Connection, directory: Path, name: str) -> Any:
+    """Read a value that the store keeps about itself."""
     found = connection.execute("SELECT value FROM meta WHERE name = ?", [name]).fetchone()
     if found is None:
-        raise damaged(directory, f"it does not say its {name}")
+        raise damaged(directory, f"it has no {name}")
     return found[0]
 
 
 def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
-    said = str(said_of(connection, directory, "format"))
-    if not re.fullmatch("[0-9]{1,9}", said):
-        raise damaged(directory, f"its format is {shorten(said, 20)}")
-    if int(said) > FORMAT:
+    kept = str(read_meta(connection, directory, "format"))
+    if not re.fullmatch("[0-9]{1,9}", kept):
+        raise damaged(directory, f"its format is {shorten(kept, 20)}")
+    if int(kept) > FORMAT:
         raise StoreError(
-            f'"{shorten(directory)}" has format {int(said)}, this version reads up to {FORMAT}; update statewise'
+            f'"{shorten(directory)}" has format {int(kept)}, this version reads up to {FORMAT}; update statewise'
         )
 
 
 def take_lock(directory: Path) -> int:
-    """Takes the writer's lock, which the system gives back when the process ends, however it ends."""
+    """Take the writer's lock, which the system releases when the process ends, however it ends."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -118,7 +118,7 @@ def take_lock(directory: Path) -> int:
         raise StoreError(
             f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
         ) from None
-    # a store that was taken away in the meantime took its lock along; the next one has another
+    # a store that was removed in the meantime took its lock along; the next one has another
     if os.fstat(lock).st_nlink == 0:
         os.close(lock)
         return take_lock(directory)
@@ -131,7 +131,7 @@ def take_lock(directory: Path) -> int:
 
 @contextmanager
 def translated(directory: Path) -> Iterator[None]:
-    """Says what SQLite complains of as one sentence about the store."""
+    """Turn the errors of SQLite into one sentence about the store."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -149,5 +149,5 @@ def translated(directory: Path) -> Iterator[None]:
 
 
 def damaged(directory: Path, reason: str) -> StoreError:
-    """Builds the error for a database that cannot be trusted."""
+    """Build the error for a database that cannot be trusted."""
     return StoreError(f'"{shorten(directory / DATABASE)}" is damaged ({shorten(reason)}); put a copy in its place')

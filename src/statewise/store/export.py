@@ -10,16 +10,17 @@ from typing import Any
 
 from statewise.errors import FileError, shorten
 from statewise.files import write_bytes_whole
-from statewise.store import COLUMNS, columns_of
+from statewise.runs.record import Record
+from statewise.store.rows import COLUMNS, StoredRun
 
-Record = dict[str, Any]
-# gives the records anew each time, since a table is written in two passes
+# yields the records anew each time, since a table is written in two passes
 Records = Callable[[], Iterable[Record]]
+Row = dict[str, Any]
 _ROWS_AT_ONCE = 5_000
 
 
 def exporter(out: Path) -> Callable[[Records], None]:
-    """Gives what writes runs into a file, by its ending."""
+    """Return the function that writes runs into a file, by its ending."""
     for ending, write in _WRITERS.items():
         if out.name.endswith(ending):
             return lambda records: write_bytes_whole(out, write(records))
@@ -40,19 +41,17 @@ def _as_parquet(records: Records) -> bytes:
         from pyarrow import parquet
     except ImportError:
         raise FileError("a .parquet file needs the package pyarrow; install statewise[parquet], or use .csv") from None
-    names = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
-    kinds = _kinds(records)
-    schema = pyarrow.schema([(name, names[kind]) for name, kind in kinds.items()])
+    types = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in _kinds(records).items()])
     made = pyarrow.BufferOutputStream()
     with parquet.ParquetWriter(made, schema) as writer:
         for rows in _in_parts(map(_row, records())):
-            fitted = [{name: _as(kinds[name], row.get(name)) for name in kinds} for row in rows]
-            writer.write_table(pyarrow.Table.from_pylist(fitted, schema=schema))
+            writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
     return made.getvalue().to_pybytes()
 
 
 def _as_lines(records: Records) -> bytes:
-    return "".join(json.dumps(r, separators=(",", ":"), ensure_ascii=False) + "\n" for r in records()).encode()
+    return "".join(record.to_json() + "\n" for record in records()).encode()
 
 
 def _as_packed_lines(records: Records) -> bytes:
@@ -68,30 +67,28 @@ _WRITERS: dict[str, Callable[[Records], bytes]] = {
 }
 
 
-def _row(record: Record) -> Record:
-    """Gives a run as one row: the store's columns, the scores by length, then every other option."""
-    row = {"key": record["key"], **dict(zip(COLUMNS, columns_of(record), strict=True)), "reason": record.get("reason")}
-    row |= {f"score_{score['length']}": score["score"] for score in record.get("scores") or []}
-    return row | {name: _plain(value) for name, value in record["config"].items() if name not in row}
+def _row(record: Record) -> Row:
+    """Return a run as one row: the store's columns, the scores by length, then every other option."""
+    row = {**StoredRun.of(record).to_dict(), "reason": record.reason}
+    row |= {f"score_{score.length}": score.score for score in record.scores}
+    return row | {name: _plain(value) for name, value in record.config.to_dict().items() if name not in row}
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)
+def _plain(value: Any) -> int | float | str | None:
+    return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
 
 
 def _kinds(records: Records) -> dict[str, type]:
-    """Gives all columns of some runs, scores by length in order, and what kind of values each has."""
-    found: dict[str, type] = dict.fromkeys(("key", *COLUMNS, "reason"), str)
-    seen: dict[str, set[type]] = {}
+    """Return the columns of all runs, scores by length in order, each with the type of its values."""
+    found: dict[str, type | None] = dict.fromkeys(("key", *COLUMNS, "reason"))
     for row in map(_row, records()):
         for name, value in row.items():
-            found.setdefault(name, str)
-            if value is not None:
-                seen.setdefault(name, set()).add(type(value))
-    found |= {name: _kind(kinds) for name, kinds in seen.items()}
+            if found.get(name) is None:
+                found[name] = None if value is None else type(value)
     scores = sorted((name for name in found if _length(name)), key=_length)
-    fixed = ("key", *COLUMNS, "reason", *scores)
-    return {name: found[name] for name in (*fixed, *(name for name in found if name not in fixed))}
+    first = ("key", *COLUMNS, "reason", *scores)
+    # a column without any value is one of texts
+    return {name: found[name] or str for name in (*first, *(name for name in found if name not in first))}
 
 
 def _length(name: str) -> int:
@@ -99,18 +96,8 @@ def _length(name: str) -> int:
     return int(rest) if rest != name and rest.isdecimal() else 0
 
 
-def _kind(kinds: set[type]) -> type:
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return float if kinds == {int, float} else str
-
-
-def _as(kind: type, value: Any) -> Any:
-    return None if value is None else kind(value)
-
-
-def _in_parts(rows: Iterable[Record]) -> Iterator[list[Record]]:
-    part: list[Record] = []
+def _in_parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    part: list[Row] = []
     for row in rows:
         part.append(row)
         if len(part) == _ROWS_AT_ONCE:

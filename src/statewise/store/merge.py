@@ -1,21 +1,21 @@
-"""Stores put together: all of what is given, or none of it."""
+"""Stores merged: all of what is given is taken, or none of it."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from statewise.runs.record import Record
 from statewise.store.database import DATABASE
 from statewise.store.store import Store
 
 
-def merge_into(directory: Path, sources: Sequence[Store | Iterable[dict[str, Any]]]) -> tuple[list[int], int]:
-    """Takes every run over that a store has not; gives how many were new of each source, and how many there are then.
+def merge_into(directory: Path, sources: Sequence[Store | Iterable[Record]]) -> tuple[list[int], int]:
+    """Add every run that a store does not have; return how many were new of each source, and how many there are then.
 
-    Where a source is refused, the store stays as it was; one that was begun for this goes again.
+    If a source is refused, the store stays as it was; one that was begun for this is removed.
 
     Args:
-        directory: of the store that takes runs.
+        directory: of the store that runs are added to.
         sources: stores, or records with their keys.
     """
     begun = not (directory / DATABASE).exists()

@@ -1,6 +1,5 @@
 """An open store."""
 
-import json
 import os
 import sqlite3
 import zlib
@@ -10,9 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from statewise.errors import StoreError, shorten
-from statewise.store.database import DATABASE, LOCK, connect, damaged, said_of, take_lock, translated
-from statewise.store.records import COLUMNS, check_record, columns_of
+from statewise.runs.record import Record, parse_record
+from statewise.store.database import DATABASE, LOCK, connect, damaged, read_meta, take_lock, translated
+from statewise.store.rows import COLUMNS, StoredRun
 
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
@@ -31,19 +33,19 @@ class Store:
     def __init__(self, directory: Path, connection: sqlite3.Connection, lock: int | None) -> None:
         self.directory, self._connection, self._lock = directory, connection, lock
         with self._translated():
-            self._dictionary = said_of(connection, directory, "dictionary")
+            self._dictionary = read_meta(connection, directory, "dictionary")
         if not isinstance(self._dictionary, bytes):
             raise damaged(directory, "its dictionary cannot be read")
 
     @property
     def name(self) -> str:
-        """A name that no other store has, a copy of this one apart."""
+        """A name that no other store has, except for a copy of this one."""
         with self._translated():
-            return str(said_of(self._connection, self.directory, "id"))
+            return str(read_meta(self._connection, self.directory, "id"))
 
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
-        """Opens a store to read it, or to write to it; a writer begins one where there is none."""
+        """Open a store to read it, or to write to it; a writer begins one where there is none."""
         lock = take_lock(directory) if write else None
         connection = None
         try:
@@ -65,14 +67,14 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes the store, and lets others write."""
+        """Close the store, and let others write."""
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def discard(self) -> None:
-        """Closes the store and takes its files away, before others can write."""
+        """Close the store and remove its files, before others can write."""
         self._check_writing()
         self._connection.close()
         for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
@@ -80,67 +82,72 @@ class Store:
         self.close()
 
     def keys(self, failed: bool = True) -> set[str]:
-        """Gives the keys of all recorded runs, with or without those that failed."""
-        asked = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
+        """Return the keys of all recorded runs, with or without those that failed."""
+        query = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
         with self._translated():
-            return {self._hex(key) for (key,) in self._connection.execute(asked)}
+            return {self._hex(key) for (key,) in self._connection.execute(query)}
 
     def counts(self) -> dict[str, int]:
-        """Gives how many runs there are of each status."""
+        """Count the runs of each status."""
         with self._translated():
             return dict(self._connection.execute("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status"))
 
     def statuses(self) -> Iterator[tuple[str, str]]:
-        """Gives the key and the status of each run."""
+        """Yield the key and the status of each run."""
         with self._translated():
             for key, status in self._connection.execute("SELECT key, status FROM runs"):
                 yield self._hex(key), status
 
     def begins_with(self, prefix: str) -> list[str]:
-        """Gives the keys that begin with some hexadecimal digits."""
+        """Return the keys that begin with some hexadecimal digits."""
         with self._translated():
             found = self._connection.execute("SELECT key FROM runs WHERE hex(key) LIKE ? || '%'", [prefix.upper()])
             return [self._hex(key) for (key,) in found]
 
     def count(self, **equal: Any) -> int:
-        """Gives how many runs have the values given in their columns."""
+        """Count the runs whose columns have the values given."""
         where, values = _condition(equal)
         with self._translated():
             return int(self._connection.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0])
 
-    def rows(self, limit: int | None = None, **equal: Any) -> list[dict[str, Any]]:
-        """Gives the columns of runs, in the order in which they ended, without their records; of many, the last."""
-        where, values = _condition(equal)
-        asked = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id DESC LIMIT ?"
-        with self._translated():
-            found = self._connection.execute(asked, [*values, -1 if limit is None else limit]).fetchall()
-        return [dict(zip(("key", *COLUMNS), (self._hex(key), *row), strict=True)) for key, *row in reversed(found)]
+    def rows(self, limit: int | None = None, **equal: Any) -> list[StoredRun]:
+        """Return the rows of runs, in the order in which they ended, without reading their records.
 
-    def records(self, **equal: Any) -> Iterator[dict[str, Any]]:
-        """Gives whole records, in the order in which they ended, of runs whose columns have the values given."""
+        Args:
+            limit: return at most so many, the last.
+            equal: the values that columns must have.
+        """
+        where, values = _condition(equal)
+        query = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id DESC LIMIT ?"
+        with self._translated():
+            found = self._connection.execute(query, [*values, -1 if limit is None else limit]).fetchall()
+        return [StoredRun(self._hex(key), *row) for key, *row in reversed(found)]
+
+    def records(self, **equal: Any) -> Iterator[Record]:
+        """Yield the records, in the order in which they ended, of runs whose columns have the values given."""
         where, values = _condition(equal)
         with self._translated():
             for key, record in self._connection.execute(f"SELECT key, record FROM runs{where} ORDER BY id", values):
-                yield {"key": self._hex(key), **self._unpacked(record)}
+                yield self._unpack(record).with_key(self._hex(key))
 
-    def record(self, key: str) -> dict[str, Any] | None:
-        """Gives the record of one run."""
+    def record(self, key: str) -> Record | None:
+        """Return the record of one run; None if there is none."""
         with self._translated():
-            asked = "SELECT record FROM runs WHERE key = ?"
-            found = self._connection.execute(asked, [bytes.fromhex(key)]).fetchone()
-        return None if found is None else {"key": key, **self._unpacked(found[0])}
+            query = "SELECT record FROM runs WHERE key = ?"
+            found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
+        return None if found is None else self._unpack(found[0]).with_key(key)
 
-    def add(self, records: Iterable[dict[str, Any]], weights: dict[str, bytes] | None = None) -> int:
-        """Records runs, all or none of them, and gives how many were new.
+    def add(self, records: Iterable[Record], weights: dict[str, bytes] | None = None) -> int:
+        """Record runs, all or none of them; return how many were new.
 
-        A run that stands there already is left as it is, unless it had failed and has not now.
+        A run that is recorded already is left as it is, unless it had failed and has not now.
 
         Args:
             records: each with its key.
             weights: by key, the safetensors of models that are small enough to be kept.
         """
         self._check_writing()
-        rows = [self._row(record) for record in records]
+        rows = [self._values(record) for record in records]
         marks = ", ".join("?" for _ in range(len(COLUMNS) + 2))
         replaced = ", ".join(f"{column} = excluded.{column}" for column in (*COLUMNS, "record"))
         insert = (
@@ -157,7 +164,7 @@ class Store:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Records all that is added inside of it or, where that ends with an error, none of it."""
+        """Record all that is added inside of it or, if that ends with an error, none of it."""
         if self._connection.in_transaction:
             yield
             return
@@ -166,7 +173,7 @@ class Store:
             yield
 
     def merge(self, other: "Store", at_once: int = 1000) -> int:
-        """Takes over every run of another store that this one has not, or none of them; gives how many."""
+        """Add every run of another store that this one does not have, or none of them; return how many."""
         added, batch = 0, []
         with self.together():
             for record in other.records():
@@ -189,16 +196,16 @@ class Store:
                 row = found.fetchone()
 
     def weights_file(self, key: str) -> bytes | None:
-        """Gives the safetensors of a run's trained weights, where they were small enough to be kept."""
+        """Return the safetensors of a run's trained weights, if they were small enough to be kept."""
         with self._translated():
-            asked = "SELECT tensors FROM weights WHERE key = ?"
-            found = self._connection.execute(asked, [bytes.fromhex(key)]).fetchone()
+            query = "SELECT tensors FROM weights WHERE key = ?"
+            found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
         if found is not None and not isinstance(found[0], bytes):
             raise self._no_weights(key)
         return None if found is None else found[0]
 
     def weights(self, key: str) -> dict[str, Any] | None:
-        """Gives a run's trained weights as arrays by name, where they are kept."""
+        """Return a run's trained weights as arrays by name, if they are kept."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -209,39 +216,35 @@ class Store:
             raise self._no_weights(key) from None
 
     def costs(self) -> list[tuple[str, str, int, str, float, int]]:
-        """Gives what runs have cost: model, recipe, hidden size, task, seconds of one core, and steps."""
-        asked = (
+        """Return what runs have cost: model, recipe, hidden size, task, seconds of one core, and steps."""
+        query = (
             "SELECT model, recipe, hidden, task, sum(cost), sum(steps) FROM runs "
             "WHERE steps > 0 AND cost > 0 AND status != 'failed' GROUP BY model, recipe, hidden, task"
         )
         with self._translated():
-            return list(self._connection.execute(asked))
+            return list(self._connection.execute(query))
 
-    def _row(self, record: dict[str, Any]) -> list[Any]:
-        check_record(record)
-        whole = {name: value for name, value in record.items() if name != "key"}
-        return [bytes.fromhex(record["key"]), *columns_of(record), self._packed(whole)]
+    def _values(self, record: Record) -> list[Any]:
+        row = StoredRun.of(record)
+        return [bytes.fromhex(row.key), *row.columns, self._pack(record)]
 
-    def _packed(self, record: dict[str, Any]) -> bytes:
+    def _pack(self, record: Record) -> bytes:
+        """Compress a record; its key has a column of its own."""
         try:
-            written = json.dumps(record, separators=(",", ":"))
+            written = record.model_dump_json(exclude={"key"}, exclude_unset=True).encode()
+        except PydanticSerializationError as error:
             # half of a pair of surrogates is no character, and could be written nowhere
-            if "\\ud" in written:
-                json.dumps(record, ensure_ascii=False).encode()
-        except (RecursionError, UnicodeEncodeError) as error:
-            why = "nests too deep" if isinstance(error, RecursionError) else "has half a character"
-            raise StoreError(f"a record {why}; expected what a run writes; leave it out") from None
+            raise StoreError(
+                f"a record cannot be written ({shorten(error, 100)}); expected what a run writes; leave it out"
+            ) from None
         made = zlib.compressobj(level=6, zdict=self._dictionary)
-        return made.compress(written.encode()) + made.flush()
+        return made.compress(written) + made.flush()
 
-    def _unpacked(self, packed: Any) -> dict[str, Any]:
+    def _unpack(self, packed: Any) -> Record:
         try:
-            record = json.loads(zlib.decompressobj(zdict=self._dictionary).decompress(packed))
-        except (zlib.error, ValueError, TypeError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            raise damaged(self.directory, "a record cannot be read")
-        return record
+            return parse_record(zlib.decompressobj(zdict=self._dictionary).decompress(packed))
+        except (zlib.error, TypeError, StoreError):
+            raise damaged(self.directory, "a record cannot be read") from None
 
     def _hex(self, key: Any) -> str:
         if not isinstance(key, bytes) or len(key) != _KEY_BYTES:

@@ -15,7 +15,7 @@ from typing import Any
 from statewise.errors import GridError, shorten
 from statewise.sweep.engine import Died, Done, Event, Limits, Stuck
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import OUT_OF_SPACE, Result, work
+from statewise.sweep.work import OUT_OF_SPACE, FinishedRun, Work, work
 
 
 class RayEngine:
@@ -24,13 +24,14 @@ class RayEngine:
     Args:
         workers: how many packs are under way at once.
         address: of a running cluster; None starts one on this machine.
-        name: of the store, so that no other sweep takes up what this one leaves on a node.
+        name: of the store, so that no other sweep resumes what this one leaves on a node.
         limits: of a pack.
+        work: what workers do with a pack; a function that can be imported by its name.
     """
 
-    def __init__(self, workers: int, address: str | None, name: str, limits: Limits) -> None:
+    def __init__(self, workers: int, address: str | None, name: str, limits: Limits, work: Work = work) -> None:
         self._ray = _import_ray()
-        self._most, self._name, self._limits = workers, name, limits
+        self._most, self._name, self._limits, self._work = workers, name, limits, work
         # a cluster that somebody else started is left running
         begun = {"num_cpus": workers, "include_dashboard": False} if address is None else {}
         try:
@@ -54,38 +55,39 @@ class RayEngine:
         return len(self._under_way)
 
     def start(self, pack: Pack) -> None:
-        """Hands a pack to the cluster."""
-        self._under_way[self._task.remote(pack, self._name, self._limits)] = pack, time.monotonic()
+        """Hand a pack to the cluster."""
+        task = self._task.remote(pack, self._name, self._limits, self._work)
+        self._under_way[task] = pack, time.monotonic()
 
     def wait(self, seconds: float) -> list[Event]:
-        """Gives packs that have ended."""
+        """Return packs that have ended."""
         ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
-        return [event for task in ready for event in self._hear(task)]
+        return [event for task in ready for event in self._receive(task)]
 
     def close(self) -> None:
-        """Takes back what is under way, and leaves the cluster."""
+        """Cancel what is under way, and leave the cluster."""
         for task in self._under_way:
             self._ray.cancel(task, force=True)
         self._ray.shutdown()
 
-    def _hear(self, task: Any) -> list[Event]:
+    def _receive(self, task: Any) -> list[Event]:
         pack, began = self._under_way.pop(task)
         try:
-            results: list[Result] = self._ray.get(task)
+            runs: list[FinishedRun] = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
             if isinstance(cause, OUT_OF_SPACE):
                 return [Stuck(pack, str(cause))]
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            reason = f"its worker died ({type(error).__name__}: {shorten(said[-1], 160)})"
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reason = f"its worker died ({type(error).__name__}: {shorten(lines[-1], 160)})"
             if self._limits.seconds and time.monotonic() - began > self._limits.seconds:
                 reason = f"it took longer than {self._limits.seconds:g} s, or {reason}"
             return [Died(pack, reason)]
-        return [Done(pack, results, last=True)]
+        return [Done(pack, runs, last=True)]
 
 
-def _work_whole(pack: Pack, name: str, limits: Limits) -> list[Result]:
-    """Does a whole pack on a node of the cluster, which keeps to its limits by itself and leaves nothing behind."""
+def _work_whole(pack: Pack, name: str, limits: Limits, work: Work) -> list[FinishedRun]:
+    """Do a whole pack on a node of the cluster, which keeps to its limits by itself and leaves nothing behind."""
     if limits.gigabytes:
         _bound_memory(limits.gigabytes)
     clock = threading.Timer(limits.seconds, os._exit, [1])
@@ -93,16 +95,16 @@ def _work_whole(pack: Pack, name: str, limits: Limits) -> list[Result]:
         clock.start()
     try:
         folder = Path(tempfile.gettempdir()) / f"statewise-work-{os.getuid()}" / name
-        results = [result for some in work(pack, folder, lambda share: None) for result in some]
+        runs = [run for some in work(pack, folder, lambda share: None) for run in some]
         for job in pack.jobs:
             shutil.rmtree(folder / job.key, ignore_errors=True)
     finally:
         clock.cancel()
-    return results
+    return runs
 
 
 def _bound_memory(gigabytes: float) -> None:
-    """Lets an allocation that goes further than the bound beyond what is held now fail, in this worker."""
+    """Let an allocation that goes further than the bound beyond what is held now fail, in this worker."""
     import resource
 
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

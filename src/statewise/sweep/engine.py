@@ -1,4 +1,4 @@
-"""What a sweep asks of an engine: take packs, and tell what became of them."""
+"""What a sweep asks of an engine: take packs, and report what became of them."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from statewise.errors import GridError
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import Result
+from statewise.sweep.work import FinishedRun
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Done:
     """Runs of a pack have ended; the pack itself has, if `last`."""
 
     pack: Pack
-    results: list[Result]
+    runs: list[FinishedRun]
     last: bool
 
 
 @dataclass(frozen=True)
-class Under:
+class Progressed:
     """A share of a pack, from 0 to 1, is done."""
 
     pack: Pack
@@ -61,7 +61,7 @@ class Stuck:
     reason: str
 
 
-Event = Done | Under | Died | Stuck
+Event = Done | Progressed | Died | Stuck
 
 
 @runtime_checkable
@@ -79,13 +79,13 @@ class Engine(Protocol):
         ...
 
     def start(self, pack: Pack) -> None:
-        """Hands a pack to a free worker."""
+        """Hand a pack to a free worker."""
         ...
 
     def wait(self, seconds: float) -> list[Event]:
-        """Waits until something happened, at most so long, and tells what."""
+        """Wait until something happened, at most so long, and return what."""
         ...
 
     def close(self) -> None:
-        """Ends all workers; what they were at is taken up by a later sweep."""
+        """End all workers; what they were doing is resumed by a later sweep."""
         ...

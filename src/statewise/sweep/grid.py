@@ -1,4 +1,4 @@
-"""Grids of runs, as a TOML file says them.
+"""Grids of runs, as a TOML file lists them.
 
     name = "rates"
 
@@ -62,7 +62,7 @@ class Grid:
         return sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """Gives the options of each run, in the order of the file."""
+        """Yield the options of each run, in the order of the file."""
         for block in self.blocks:
             for values in itertools.product(*block.values()):
                 point = dict(zip(block, values, strict=True))
@@ -72,7 +72,7 @@ class Grid:
 
 
 def read_grid(file: Path) -> Grid:
-    """Reads a grid from a TOML file."""
+    """Read a grid from a TOML file."""
     try:
         if file.stat().st_size > _MAX_FILE_BYTES:
             raise GridError(f'"{shorten(file)}" is larger than {_MAX_FILE_BYTES:,} bytes; write ranges as first, count')

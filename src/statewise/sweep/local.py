@@ -13,19 +13,19 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from statewise.sweep.engine import Died, Done, Event, Limits, Stuck, Under
+from statewise.sweep.engine import Died, Done, Event, Limits, Progressed, Stuck
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import OUT_OF_SPACE, work
+from statewise.sweep.work import OUT_OF_SPACE, Work, work
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# how often an orphan looks for its parent, in seconds
+# how often a worker checks that its parent is there, in seconds
 _WATCH = 0.5
 _PR_SET_PDEATHSIG = 1
 
 
-# what a worker's last word about a pack means
+# what a worker's last message about a pack means
 _ENDS: dict[str, Callable[[Pack, Any], Event]] = {
-    "end": lambda pack, results: Done(pack, results, last=True),
+    "end": lambda pack, runs: Done(pack, runs, last=True),
     "died": Died,
     "stuck": Stuck,
 }
@@ -36,9 +36,10 @@ class _Worker:
     process: Any
     pipe: Any
     pack: Pack | None = None
-    # when its worker began with the pack
+    # when it began with the pack
     began: float | None = None
-    ended_by_us: str = ""
+    # which limit it passed, once it has been ended for that
+    past: str = ""
 
 
 class LocalEngine:
@@ -48,10 +49,11 @@ class LocalEngine:
         workers: how many.
         folder: in which runs keep their checkpoints until they are recorded.
         limits: of a pack.
+        work: what workers do with a pack; a function that can be imported by its name.
     """
 
-    def __init__(self, workers: int, folder: Path, limits: Limits) -> None:
-        self._folder, self._limits = folder, limits
+    def __init__(self, workers: int, folder: Path, limits: Limits, work: Work = work) -> None:
+        self._folder, self._limits, self._work = folder, limits, work
         # a forked child hangs after a parallel torch operation
         self._context = get_context("spawn")
         self._workers = [self._begin() for _ in range(workers)]
@@ -63,33 +65,34 @@ class LocalEngine:
 
     @property
     def busy(self) -> int:
-        """How many workers are at a pack."""
+        """How many workers have a pack."""
         return len(self._workers) - self.free
 
     def start(self, pack: Pack) -> None:
-        """Hands a pack to an idle worker."""
+        """Hand a pack to an idle worker."""
         worker = next(worker for worker in self._workers if worker.pack is None)
-        if worker.ended_by_us or not worker.process.is_alive():
+        if worker.past or not worker.process.is_alive():
             worker = self._replace(worker)
         worker.pack, worker.began = pack, None
-        # one that dies just now is found out by the next wait
+        # one that dies just now is noticed by the next wait
         with suppress(OSError):
             worker.pipe.send(pack)
 
     def wait(self, seconds: float) -> list[Event]:
-        """Gives what workers said, or that they died."""
-        self._enforce()
-        at = [worker for worker in self._workers if worker.pack is not None]
-        waiting = [thing for worker in at for thing in (worker.pipe, worker.process.sentinel)]
+        """Return what workers have sent, or that they died."""
+        busy = [worker for worker in self._workers if worker.pack is not None]
+        waiting = [thing for worker in busy for thing in (worker.pipe, worker.process.sentinel)]
         ready = set(connection.wait(waiting, seconds)) if waiting else set()
         events: list[Event] = []
-        for worker in at:
+        for worker in busy:
             if worker.pipe in ready or worker.process.sentinel in ready:
-                events += self._hear(worker)
+                events += self._receive(worker)
+        # after that, since a pack that has ended is past no limit
+        self._enforce_limits()
         return events
 
     def close(self) -> None:
-        """Ends all workers at once."""
+        """End all workers at once."""
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
@@ -98,7 +101,8 @@ class LocalEngine:
 
     def _begin(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self._folder, os.getpid()), daemon=True)
+        given = (theirs, self._folder, self._work, os.getpid())
+        process = self._context.Process(target=_serve, args=given, daemon=True)
         process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -110,7 +114,7 @@ class LocalEngine:
         self._workers[self._workers.index(worker)] = new
         return new
 
-    def _hear(self, worker: _Worker) -> list[Event]:
+    def _receive(self, worker: _Worker) -> list[Event]:
         pack = worker.pack
         assert pack is not None
         events: list[Event] = []
@@ -121,7 +125,7 @@ class LocalEngine:
                     case "began":
                         worker.began = time.monotonic()
                     case "share":
-                        events.append(Under(pack, value))
+                        events.append(Progressed(pack, value))
                     case "done":
                         events.append(Done(pack, value, last=False))
                     case _:
@@ -131,28 +135,27 @@ class LocalEngine:
         except (EOFError, OSError):
             pass
         if not worker.process.is_alive():
-            reason = worker.ended_by_us or _how_it_ended(worker.process.exitcode)
+            reason = worker.past or _how_it_ended(worker.process.exitcode)
             self._replace(worker)
             events.append(Died(pack, reason))
         return events
 
-    def _enforce(self) -> None:
-        """Ends workers whose pack uses more than it may."""
+    def _enforce_limits(self) -> None:
+        """End workers whose pack uses more than it may."""
         for worker in self._workers:
-            if worker.pack is None or worker.ended_by_us:
+            if worker.pack is None or worker.past:
                 continue
             took = 0.0 if worker.began is None else time.monotonic() - worker.began
-            used = _memory(worker.process.pid)
             if self._limits.seconds and took > self._limits.seconds:
-                worker.ended_by_us = f"it took longer than {self._limits.seconds:g} s"
-            elif self._limits.gigabytes and used > self._limits.gigabytes:
-                worker.ended_by_us = f"it used more than {self._limits.gigabytes:g} GB of memory"
-            if worker.ended_by_us:
+                worker.past = f"it took longer than {self._limits.seconds:g} s"
+            elif self._limits.gigabytes and _memory(worker.process.pid) > self._limits.gigabytes:
+                worker.past = f"it used more than {self._limits.gigabytes:g} GB of memory"
+            if worker.past:
                 worker.process.kill()
 
 
-def _serve(pipe: Any, folder: Path, parent: int) -> None:
-    """Works on packs until the pipe closes."""
+def _serve(pipe: Any, folder: Path, work: Work, parent: int) -> None:
+    """Work on packs until the pipe closes."""
     # Ctrl-C is for the coordinator, who ends its workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -164,8 +167,8 @@ def _serve(pipe: Any, folder: Path, parent: int) -> None:
             return
         pipe.send(("began", None))
         try:
-            for results in work(pack, folder, lambda share: pipe.send(("share", share))):
-                pipe.send(("done", results))
+            for runs in work(pack, folder, lambda share: pipe.send(("share", share))):
+                pipe.send(("done", runs))
             pipe.send(("end", []))
         except OUT_OF_SPACE as error:
             pipe.send(("stuck", str(error)))
@@ -174,7 +177,7 @@ def _serve(pipe: Any, folder: Path, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Lets this process end when its parent does, however that ends: two must never work in one directory."""
+    """Let this process end when its parent does, however that ends: two must never work in one directory."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
@@ -193,7 +196,7 @@ def _how_it_ended(code: int | None) -> str:
 
 
 def _memory(pid: int | None) -> float:
-    """Gives the memory of a process in gigabytes, where the system tells."""
+    """Return the memory of a process in gigabytes; 0 where the system does not show it."""
     try:
         pages: Sequence[str] = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:

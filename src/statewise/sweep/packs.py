@@ -12,48 +12,20 @@ from functools import lru_cache
 from typing import Any
 
 from statewise.machines import machine
-from statewise.machines.files import from_json
-from statewise.store import is_null
+from statewise.machines.machine_files import from_json
+from statewise.models.table import kind_of
+from statewise.sweep.jobs import Job
+from statewise.training.options import RunOptions
 
 # a piece of work should take about this long: much more is lost with a worker, much less is spent on handing over
 _LEAST_SECONDS, _MOST_SECONDS = 20.0, 600.0
-_MOST_MEMBERS, _MOST_EMPTY = 16, 1_000
+_MOST_MEMBERS = 16
 # symbols that an ensemble reads in one step
 _MOST_SYMBOLS = 2_000_000
-# seconds per step at hidden size 64 where nothing has been measured yet
-_GUESSES = {"full": 0.003, "cp": 0.03, "block": 0.008, "rotation": 0.01, "rnn": 0.003, "lstm": 0.004, "gru": 0.004}
-_GUESSES |= {"diagonal": 0.003, "positive": 0.003, "mamba": 0.04, "transformer": 0.01}
-_STACKED = ("full", "block", "rotation", "diagonal", "positive")
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run to be done.
-
-    Args:
-        key: of its record.
-        config: its resolved options.
-        machine: the text of its machine, where that came from a file.
-    """
-
-    key: str
-    config: dict[str, Any]
-    machine: str | None = None
-
-    @property
-    def null(self) -> bool:
-        """Whether this is a run of the null task, which does nothing."""
-        return is_null(self.config)
-
-    @property
-    def stacked(self) -> bool:
-        """Whether it is trained as the member of an ensemble, if need be of itself alone.
-
-        A member's numbers do not depend on its companions, so they are the same however runs are packed.
-        """
-        config = self.config
-        alone = config["additive"] != "none" or config["supervision"] != "final" or config["average"] > 0
-        return not self.null and config["model"].split("(")[0] in _STACKED and not alone
+# seconds per step of a user's own model, if none has been measured yet
+_OWN_COST = 0.01
+# members of an ensemble may differ in these, as far as their machines have one alphabet and as many outputs
+_MAY_DIFFER = frozenset({"task", "lr", "seed", "samples"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +35,7 @@ class Pack:
     Args:
         jobs: the runs.
         seconds: what they are expected to take.
-        attempt: how often they have been tried before.
+        attempt: how often they have been attempted before.
     """
 
     jobs: tuple[Job, ...]
@@ -71,7 +43,7 @@ class Pack:
     attempt: int = 0
 
     def split(self, keys: Iterable[str]) -> list["Pack"]:
-        """Gives smaller packs of the runs with these keys, tried once more: first about the root, then one by one."""
+        """Return smaller packs of the runs with these keys for the next attempt: first about the root, then singles."""
         wanted = set(keys)
         left = [job for job in self.jobs if job.key in wanted]
         size = 1 if self.attempt else math.isqrt(max(1, len(left) - 1)) + (len(left) > 1)
@@ -98,41 +70,39 @@ class Costs:
                 totals[like] = before + seconds, taken + steps
         self._measured = {like: seconds / steps for like, (seconds, steps) in totals.items()}
 
-    def known(self, config: dict[str, Any]) -> bool:
-        """Whether runs like this one have been measured."""
-        return is_null(config) or (config["model"], config["recipe"], config["hidden"]) in self._measured
+    def known(self, options: RunOptions) -> bool:
+        """Return whether runs like this one have been measured."""
+        return (options.model, options.recipe, options.hidden) in self._measured
 
-    def seconds(self, config: dict[str, Any]) -> float:
-        """Gives what a whole run is expected to take of one core."""
-        family = config["model"].split("(")[0]
-        if is_null(config):
-            return 0.0
-        guess = _GUESSES.get(family, 0.01) * max(1.0, (config["hidden"] / 64)) ** 1.5
-        like = config["model"], config["recipe"], config["hidden"]
-        on_others = self._measured.get(like, guess)
-        return config["steps"] * self._measured.get((*like, _any_seed(config["task"])), on_others)
-
-
-def _any_seed(task: str) -> str:
-    """Gives a task without its seed: machines that are drawn alike cost alike."""
-    return re.sub(r"seed=\d+", "seed", task)
+    def seconds(self, options: RunOptions) -> float:
+        """Return what a whole run is expected to take of one core."""
+        kind = kind_of(options.model)
+        guess = (_OWN_COST if kind is None else kind.cost) * max(1.0, options.hidden / 64) ** 1.5
+        like = options.model, options.recipe, options.hidden
+        per_step: float = self._measured.get((*like, _any_seed(options.task)), self._measured.get(like, guess))
+        return options.steps * per_step
 
 
 def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
-    """Puts runs into packs, the longest first."""
-    total = sum(costs.seconds(job.config) for job in jobs)
+    """Put runs into packs, the longest first."""
+    total = sum(costs.seconds(job.options) for job in jobs)
     aim = min(_MOST_SECONDS, max(_LEAST_SECONDS, total / (6 * max(1, workers))))
     packs: list[Pack] = []
     for alike in _by_shape(jobs):
-        each = costs.seconds(alike[0].config)
-        size = _most_together(alike[0])
-        if not alike[0].null and each > 0:
+        each = costs.seconds(alike[0].options)
+        size = _most_together(alike[0].options)
+        if each > 0:
             size = max(1, min(size, round(aim / each)))
         # as even as possible: 17 runs are 9 and 8, not 16 and 1
         count = math.ceil(len(alike) / size)
         parts = [alike[i * len(alike) // count : (i + 1) * len(alike) // count] for i in range(count)]
         packs += [Pack(tuple(part), each * len(part)) for part in parts]
     return sorted(packs, key=lambda pack: -pack.seconds)
+
+
+def _any_seed(task: str) -> str:
+    """Return a task without its seed: machines that are drawn alike cost alike."""
+    return re.sub(r"seed=\d+", "seed", task)
 
 
 def _by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -143,28 +113,22 @@ def _by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _shape(job: Job) -> Any:
-    """Gives what runs of one ensemble have in common; a run that cannot be stacked has its key."""
-    config = job.config
-    if job.null:
-        return "null"
+    """Return what runs of one ensemble have in common; a run that cannot be stacked has its key."""
     if not job.stacked:
         return job.key
-    same = tuple((k, str(v)) for k, v in config.items() if k not in ("task", "lr", "seed", "samples"))
-    return same, _sizes(config["task"], job.machine)
+    same = tuple(value for name, value in job.options if name not in _MAY_DIFFER)
+    return same, _sizes(job.options.task, job.machine)
 
 
-def _most_together(job: Job) -> int:
-    config = job.config
-    if job.null:
-        return _MOST_EMPTY
-    # sizes that make no run are found out by its worker
-    symbols = max(1, config["batch"] * max(config["longest"], config["late"]))
+def _most_together(options: RunOptions) -> int:
+    # sizes that make no run are refused by its worker
+    symbols = max(1, options.batch * max(options.longest, options.late))
     return max(1, min(_MOST_MEMBERS, _MOST_SYMBOLS // symbols))
 
 
 @lru_cache(maxsize=100_000)
 def _sizes(task: str, text: str | None) -> tuple[int, int]:
-    """Gives the symbols and classes of a task; a task that cannot be built is found out by its own worker."""
+    """Return the symbols and classes of a task; a task that cannot be built is refused by its own worker."""
     try:
         built = machine(task) if text is None else from_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The coordinator: hands out packs, records what comes back, tries again what died."""
+"""The coordinator: hand out packs, record what comes back, attempt again what died."""
 
 import shutil
 import time
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statewise.errors import StoreWriteError
+from statewise.runs.record import Record
 from statewise.store import Store
-from statewise.sweep.engine import Died, Done, Engine, Event, Stuck, Under
-from statewise.sweep.packs import Job, Pack
-from statewise.sweep.work import failed
+from statewise.sweep.engine import Died, Done, Engine, Event, Progressed, Stuck
+from statewise.sweep.jobs import Job
+from statewise.sweep.packs import Pack
+from statewise.sweep.work import failed_record
 
 WORK = "work"
 _MOST_RETRIES = 3
@@ -24,8 +26,11 @@ class Progress:
 
     Args:
         total: runs that were to be done.
+        cost: seconds of work expected of all.
         statuses: how many ended how, in this sweep.
-        cost: seconds of work expected of all, and of what is done.
+        done_cost: seconds of work expected of the runs that have ended.
+        shares: seconds of work expected of what is done of each pack under way, by its identity.
+        began: when the sweep did, on the monotonic clock.
     """
 
     total: int
@@ -42,7 +47,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The share of all work that is done, by cost, or by number where nothing costs anything."""
+        """The share of all work that is done, by cost, or by number if nothing costs anything."""
         if not self.cost:
             return self.done / self.total if self.total else 1.0
         return min(1.0, (self.done_cost + sum(self.shares.values())) / self.cost)
@@ -58,6 +63,9 @@ class Progress:
         return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
 
 
+ShowProgress = Callable[[Progress], None]
+
+
 @dataclass(frozen=True)
 class Summary:
     """What a sweep did: how many runs there were to do, and how many ended how."""
@@ -67,8 +75,8 @@ class Summary:
     seconds: float
 
 
-def sweep(store: Store, packs: Sequence[Pack], engine: Engine, show: Callable[[Progress], None]) -> Summary:
-    """Does packs of runs on an engine and records each run once, as it ends; what the store has is not done again."""
+def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress) -> Summary:
+    """Do packs of runs on an engine, and record each run once, as it ends."""
     progress = Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
     waiting = deque(packs)
     # runs of each pack under way that have not been recorded yet
@@ -84,16 +92,42 @@ def sweep(store: Store, packs: Sequence[Pack], engine: Engine, show: Callable[[P
     return Summary(progress.total, dict(progress.statuses), progress.seconds)
 
 
+def clean(store: Store) -> None:
+    """Remove what runs kept that have been recorded since, where a kill came between the two."""
+    folder = work_folder(store.directory)
+    if folder.is_dir():
+        recorded = store.keys(failed=False)
+        for left in folder.iterdir():
+            if left.name in recorded:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def work_folder(directory: Path) -> Path:
+    """Return where the runs of a store's sweep keep their checkpoints."""
+    return directory / WORK
+
+
+def not_done(store: Store, jobs: Sequence[Job], retry_failed: bool = False) -> list[Job]:
+    """Return the runs that the store does not have, each once."""
+    known = store.keys(failed=not retry_failed)
+    left: dict[str, Job] = {}
+    for job in jobs:
+        if job.key not in known:
+            left.setdefault(job.key, job)
+    return list(left.values())
+
+
 def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: deque[Pack], progress: Progress) -> None:
     pack = event.pack
     each = pack.seconds / len(pack.jobs)
     match event:
-        case Under(share=share):
+        case Progressed(share=share):
             progress.shares[id(pack)] = share * each * len(open_jobs[id(pack)])
-        case Done(results=results, last=last):
-            weights = {result.record["key"]: result.weights for result in results if result.weights is not None}
-            _record(store, [result.record for result in results], weights, progress, each)
-            open_jobs[id(pack)] -= {result.record["key"] for result in results}
+        case Done(runs=runs, last=last):
+            records = {run.record.key: run.record for run in runs if run.record.key is not None}
+            weights = {run.record.key: run.weights for run in runs if run.record.key and run.weights is not None}
+            _record(store, list(records.values()), weights, progress, each)
+            open_jobs[id(pack)] -= records.keys()
             if last:
                 del open_jobs[id(pack)]
                 progress.shares.pop(id(pack), None)
@@ -104,45 +138,24 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
             progress.shares.pop(id(pack), None)
             if pack.attempt >= _MOST_RETRIES:
                 lost = [job for job in pack.jobs if job.key in left]
-                _record(
-                    store, [failed(job, f"{reason}, {_MOST_RETRIES + 1} times") for job in lost], {}, progress, each
-                )
+                why = f"{reason}, {_MOST_RETRIES + 1} times"
+                _record(store, [failed_record(job, why) for job in lost], {}, progress, each)
             else:
                 waiting.extendleft(reversed(pack.split(left)))
 
 
-def _record(store: Store, records: Sequence[dict], weights: dict[str, bytes], progress: Progress, each: float) -> None:
+def _record(
+    store: Store, records: Sequence[Record], weights: dict[str, bytes], progress: Progress, each: float
+) -> None:
     if not records:
         return
     store.add(records, weights)
-    progress.statuses.update(record["status"] for record in records)
+    progress.statuses.update(record.status for record in records)
     progress.done_cost += each * len(records)
-    for record in records:
-        # what a run kept in order to be taken up is of no use once it is recorded
-        if "history" in record:
-            shutil.rmtree(work_folder(store.directory) / record["key"], ignore_errors=True)
-
-
-def clean(store: Store) -> None:
-    """Removes what runs kept that have been recorded since, where a kill came between the two."""
     folder = work_folder(store.directory)
-    if folder.is_dir():
-        recorded = store.keys(failed=False)
-        for left in folder.iterdir():
-            if left.name in recorded:
-                shutil.rmtree(left, ignore_errors=True)
-
-
-def work_folder(directory: Path) -> Path:
-    """Gives where the runs of a store's sweep keep their checkpoints."""
-    return directory / WORK
-
-
-def not_done(store: Store, jobs: Sequence[Job], retry_failed: bool = False) -> list[Job]:
-    """Gives the runs that the store does not have, each once."""
-    known = store.keys(failed=not retry_failed)
-    left: dict[str, Job] = {}
-    for job in jobs:
-        if job.key not in known:
-            left.setdefault(job.key, job)
-    return list(left.values())
+    if not folder.is_dir():
+        return
+    for record in records:
+        # what a run kept in order to be resumed is of no use once it is recorded; one that failed may be tried again
+        if record.status != "failed":
+            shutil.rmtree(folder / str(record.key), ignore_errors=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statewise.theory.extraction import Extracted, extract
     from statewise.theory.learning.labelled import LabelledWords
     from statewise.theory.learning.learner import Learned, learn
-    from statewise.theory.learning.reading import read_words
+    from statewise.theory.learning.word_files import read_words
     from statewise.theory.network import Network, network_of
     from statewise.theory.robust_machines import Robustness, robustness
     from statewise.theory.snap import Prototypes, prototypes, snap_exact, snap_project
@@ -58,7 +58,7 @@ _MODULES = {
     "extraction": ("Extracted", "extract"),
     "learning.labelled": ("LabelledWords",),
     "learning.learner": ("Learned", "learn"),
-    "learning.reading": ("read_words",),
+    "learning.word_files": ("read_words",),
     "network": ("Network", "network_of"),
     "robust_machines": ("Robustness", "robustness"),
     "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),

@@ -6,7 +6,7 @@ the correct prototype, the answers are correct at every length. The sign rule ch
 that it lies on the prototypes' side: linear maps are odd, so a state near -v_q would stay on the wrong side for ever.
 """
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -14,14 +14,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.errors import NetworkError
+from statewise.models.interface import SequenceModel
 from statewise.models.tracker import StateTracker
 from statewise.theory.snap import Prototypes
 
 _ROUNDS = 10_000
 
 
-class Corrected:
-    """A tracker with corrections, under the interface that evaluation uses.
+@final
+class Corrected(SequenceModel):
+    """A tracker with corrections of its hidden state.
 
     Args:
         tracker: the network.
@@ -31,6 +33,7 @@ class Corrected:
     """
 
     def __init__(self, tracker: StateTracker, given: Prototypes, every: int = 0, sign_rule: bool = False) -> None:
+        super().__init__()
         if every < 0:
             raise NetworkError(f"re-embedding every {every} symbols is not possible; use at least 1, or 0 for never")
         states = np.arange(given.machine.states)[:, None]
@@ -38,8 +41,18 @@ class Corrected:
             raise NetworkError("symbols permute the states of this machine, so no sign is wrong; leave --sign-rule out")
         self.tracker, self.every = tracker, every
         dtype = tracker.readout.dtype
-        self.vectors = torch.from_numpy(given.vectors).to(dtype)
-        self.side = torch.from_numpy(_side(given.vectors)).to(dtype) if sign_rule else None
+        self.vectors: Tensor
+        self.side: Tensor | None
+        self.register_buffer("vectors", torch.from_numpy(given.vectors).to(dtype))
+        self.register_buffer("side", torch.from_numpy(_side(given.vectors)).to(dtype) if sign_rule else None)
+
+    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:
+        """Compute the logits after each token."""
+        state = self.init_state(len(tokens))
+        logits = self.tracker.readout.new_empty(len(tokens), tokens.shape[1], len(self.tracker.readout))
+        for t in range(tokens.shape[1]):
+            logits[:, t], state = self.step(tokens[:, t], state)
+        return logits
 
     def init_state(self, batch: int) -> tuple[Any, int]:
         """Return the tracker's state, and the number of symbols since it was last re-embedded."""
@@ -62,10 +75,6 @@ class Corrected:
                 h, since = self.vectors[(h @ self.vectors.T).argmax(dim=-1)], 0
             inner = (h, log_norm)
         return logits, (inner, since)
-
-    def step(self, token: Int[Tensor, " batch"], state: tuple[Any, int]) -> tuple[Tensor, tuple[Any, int]]:
-        """Advance by one token."""
-        return self.advance(token.unsqueeze(1), state)
 
     def sequences_at_once(self, length: int) -> int:
         """Return how many sequences of a length fit into memory together."""

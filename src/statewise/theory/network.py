@@ -102,7 +102,7 @@ def network_of(model: Any) -> Network:
     transition = model.transition
     with torch.no_grad():
         embeddings = None if model.embeddings is None else model.embeddings.double()
-        # in float64, so that computed matrices are right to 53 bits
+        # in float64, so that computed matrices are accurate to 53 bits
         doubled = copy.deepcopy(transition).double()
         table = token_table(doubled, embeddings)
         matrices = doubled.dense(table)

@@ -12,7 +12,7 @@ and each fits into a block of its own:
 Products of these matrices stay among finitely many small whole numbers, so that floats round nothing, at any length:
 states are rescaled by powers of two only. Readouts: vectors of a block have one length in an inner product that its
 matrices keep (for cyclic groups it is made of Ramanujan sums), so each is nearest to itself; the sum over blocks is
-largest for the right state alone.
+largest for the current state alone.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Take the pairs and triples of states, with an edge from S to delta(S, a) wherever the size is kept; a set on a cycle is
 called recurrent. A machine is robust (plus-minus-definite) if there is no recurrent triple, and if from every recurrent
-pair {p, q} no word leads to equal outputs. Then, and only then, the weights that are right at all lengths have an
+pair {p, q} no word leads to equal outputs. Then, and only then, the weights that are correct at all lengths have an
 interior: along powers of a word a generic linear map keeps one direction and its sign, so at most two states stay
 distinguishable, and these two as v and -v, which give the largest and the smallest logits in turn.
 """
@@ -27,7 +27,7 @@ class Robustness:
     """Whether a machine is robust, with a witness if it is not.
 
     Args:
-        robust: whether weights that are right at all lengths have an interior.
+        robust: whether the weights that are correct at all lengths have an interior.
         reason: why, in words.
         states: of a fragile machine, the two or three states of its minimal form that are never forgotten.
         loop: a word that leads these states back to themselves, in some order.
@@ -96,8 +96,8 @@ def _recurrent(machine: Machine, size: int) -> set[States]:
     """Return the sets of a size that lie on a cycle of sets of that size."""
     sets = list(combinations(range(machine.states), size))
     following = {s: {t for t in _moves(machine, s) if len(t) == size} for s in sets}
-    # sets without a way in or a way on are on no cycle; what is left when these are gone may still only lie between
-    # two cycles, so each set is asked whether it comes back to itself
+    # sets without a way in or a way on are on no cycle; what is left when these are gone may still lie between two
+    # cycles only, so cycles are found as strongly connected components
     shrinking = True
     while shrinking:
         entered = set().union(*following.values()) if following else set()

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError, unknown_name
-from statewise.transitions.transition import LinearTransition, Transition
+from statewise.transitions.transition import LinearTransition, Transition, divide_by_largest
 
 Terms = Literal["none", "constant", "input"]
 
@@ -41,14 +41,14 @@ class Additive(Transition):
         )
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
-        """Gives the coefficients of A(x), and the offset."""
+        """Return the coefficients of A(x), and the offset."""
         offset = x @ self.offset.T if self.offset.ndim == 2 else self.offset.expand(*x.shape[:-1], -1)
         return self.linear.coefficients(x), offset
 
     def act(
         self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Applies the matrix, then adds."""
+        """Apply the matrix, then add."""
         multiplied, offset = coefficients
         return self.linear.act(multiplied, h) + offset
 
@@ -58,19 +58,20 @@ class Additive(Transition):
         h: Float[Tensor, "*batch hidden"],
         log_scale: Float[Tensor, "*batch"],
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Adds at the right scale: e^s A h + b, each part as a direction times the exponential of a logarithm."""
+        """Add at a common scale: e^s A h + b, each part a vector of largest entry 1 times a power of e."""
         multiplied, offset = coefficients
-        moved, moved_log = _split(self.linear.act(multiplied, h))
-        added, added_log = _split(offset)
-        moved_log = moved_log + log_scale
-        # a part that is 0 has no say in the common scale
+        moved, _, moved_size = divide_by_largest(self.linear.act(multiplied, h))
+        added, _, added_size = divide_by_largest(offset)
+        moved_log = moved_size.squeeze(-1).double().log() + log_scale
+        added_log = added_size.squeeze(-1).double().log()
+        # the scale of a part that is 0 is -inf, which the maximum leaves out
         common = torch.maximum(moved_log.detach(), added_log)
         common = torch.where(common.isfinite(), common, 0.0)
         weights = [(part - common).exp().to(h.dtype).unsqueeze(-1) for part in (moved_log, added_log)]
         return weights[0] * moved + weights[1] * added, common
 
     def dense(self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]]) -> Float[Tensor, "*batch out in"]:
-        """Writes the update of (h, 1) as a matrix."""
+        """Return the matrix of the update of (h, 1)."""
         multiplied, offset = coefficients
         return affine_matrix(self.linear.dense(multiplied), offset)
 
@@ -79,7 +80,7 @@ class Additive(Transition):
         later: tuple[Tensor, Float[Tensor, "*batch hidden"]],
         earlier: tuple[Tensor, Float[Tensor, "*batch hidden"]],
     ) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
-        """Composes two updates, where the linear transition can."""
+        """Compose two updates, where the linear transition can."""
         if not self.linear.composable:
             raise TransitionError(f"{type(self.linear).__name__} is not closed under products; use full")
         return self.linear.compose(later[0], earlier[0]), self.linear.act(later[0], earlier[1]) + later[1]
@@ -88,15 +89,8 @@ class Additive(Transition):
 def affine_matrix(
     matrix: Float[Tensor, "*batch out in"], offset: Float[Tensor, "*batch out"]
 ) -> Float[Tensor, "*batch longer wider"]:
-    """Gives [[A, b], [0, 1]], which is h' = A h + b on (h, 1)."""
+    """Return [[A, b], [0, 1]], which is h' = A h + b on (h, 1)."""
     upper = torch.cat([matrix, offset.unsqueeze(-1)], dim=-1)
     lower = torch.zeros_like(upper[..., :1, :])
     lower[..., -1] = 1
     return torch.cat([upper, lower], dim=-2)
-
-
-def _split(vector: Float[Tensor, "*batch hidden"]) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-    """Writes a vector as one of largest entry 1 and the logarithm of its size (-inf for 0)."""
-    largest = vector.detach().abs().amax(dim=-1)
-    safe = torch.where(largest > 0, largest, 1.0)
-    return vector / safe.unsqueeze(-1), largest.double().log()

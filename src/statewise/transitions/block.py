@@ -7,7 +7,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.transitions.transition import Init, LinearTransition, check_sizes, random_blocks, square_weight
+from statewise.transitions.transition import (
+    Init,
+    LinearTransition,
+    check_sizes,
+    place_blocks,
+    random_blocks,
+    square_weight,
+)
 
 
 @final
@@ -46,36 +53,37 @@ class Block(LinearTransition):
         self.weight = nn.Parameter(random_blocks(init, hidden_size // size, size, input_size, generator).contiguous())
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch blocks out in"]:
-        """Gives the blocks."""
+        """Return the blocks."""
         return torch.einsum("nijk,...k->...nij", self.weight, x)
 
     def of_tokens(self) -> Float[Tensor, "token blocks out in"]:
-        """Gives the weight itself."""
+        """Return the weight itself."""
         return self.weight.permute(3, 0, 1, 2)
 
     def act(
         self, coefficients: Float[Tensor, "*batch blocks out in"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Multiplies each block with its part of h."""
+        """Multiply each block with its part of h."""
         parts = h.unflatten(-1, (-1, self.size, 1))
         return (coefficients @ parts).flatten(-3)
 
     def dense(self, coefficients: Float[Tensor, "*batch blocks out in"]) -> Float[Tensor, "*batch hidden hidden"]:
-        """Places the blocks on the diagonal."""
-        count = self.hidden_size // self.size
-        place = torch.eye(count, dtype=coefficients.dtype, device=coefficients.device)
-        spread = torch.einsum("...nij,nm->...nimj", coefficients, place)
-        return spread.flatten(-4, -3).flatten(-2, -1)
+        """Place the blocks on the diagonal."""
+        return place_blocks(coefficients)
+
+    def blocks(self, coefficients: Float[Tensor, "*batch blocks out in"]) -> Float[Tensor, "*batch blocks out in"]:
+        """Return the coefficients, which are the blocks."""
+        return coefficients
 
     def compose(
         self, later: Float[Tensor, "*batch blocks out in"], earlier: Float[Tensor, "*batch blocks out in"]
     ) -> Float[Tensor, "*batch blocks out in"]:
-        """Multiplies block by block."""
+        """Multiply block by block."""
         return later @ earlier
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"], size: int | None = None) -> "Block":
-        """Takes a weight that is zero outside blocks; without `size`, the smallest that fits."""
+        """Build from a weight that is zero outside blocks; without `size`, the smallest that fits."""
         hidden_size, input_size = square_weight("block", weight)
         sizes = [s for s in range(1, hidden_size + 1) if hidden_size % s == 0] if size is None else [size]
         for candidate in sizes:

@@ -18,13 +18,15 @@ class CP(LinearTransition):
     W2 ~ N(0, 1/H) makes each of the R projections of h as large as an entry of h; Wx ~ N(0, 1/E‖x‖²) gives gates of
     variance 1; W1 ~ N(0, 1/R) sums R such terms back to the scale of h.
 
-    A product of two such matrices has rank-one terms of all pairs, so the level is not closed under products.
+    A product of two such matrices has rank-one terms of all pairs, so the level is not closed under products. W1 and W2
+    are shared by all inputs and act on h beside the gates, so networks cannot be stacked.
     """
 
     commutes = False
     norm_preserving = False
     positive = False
     composable = False
+    stackable = False
 
     def __init__(
         self,
@@ -44,30 +46,30 @@ class CP(LinearTransition):
         self.right = nn.Parameter(torch.randn(hidden_size, rank, generator=generator) * hidden_size**-0.5)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch rank"]:
-        """Gives the gates Wx^T x."""
+        """Return the gates Wx^T x."""
         return x @ self.gate
 
     def of_tokens(self) -> Float[Tensor, "token rank"]:
-        """Gives the gates themselves."""
+        """Return the gates themselves."""
         return self.gate
 
     def act(
         self, coefficients: Float[Tensor, "*batch rank"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Projects, gates, and projects back."""
+        """Project, gate, and project back."""
         return (coefficients * (h @ self.right)) @ self.left.T
 
     def dense(self, coefficients: Float[Tensor, "*batch rank"]) -> Float[Tensor, "*batch out in"]:
-        """Multiplies the three factors out."""
+        """Multiply the three factors out."""
         return (self.left * coefficients.unsqueeze(-2)) @ self.right.T
 
     def compose(self, later: Tensor, earlier: Tensor) -> Tensor:
-        """Is not possible at this level."""
+        """Raise `TransitionError`: the level is not closed under products."""
         raise TransitionError("cp is not closed under products; use full, or multiply dense matrices")
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "CP":
-        """Takes any weight, with one rank-one term for each place (i, j) that is not zero for all inputs."""
+        """Build from any weight, with one rank-one term for each place (i, j) that is not zero for all inputs."""
         hidden_size, input_size = square_weight("cp", weight)
         rows, columns = torch.nonzero((weight != 0).any(dim=2), as_tuple=True)
         built = cls(input_size, hidden_size, max(1, len(rows)))

@@ -39,32 +39,36 @@ class Diagonal(LinearTransition):
         self.weight = nn.Parameter(torch.where(weight < 0, -1.0, 1.0) if init == "tokens" else weight)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch hidden"]:
-        """Gives the diagonal."""
+        """Return the diagonal."""
         return x @ self.weight.T
 
     def of_tokens(self) -> Float[Tensor, "token hidden"]:
-        """Gives the weight itself."""
+        """Return the weight itself."""
         return self.weight.T
 
     def act(
         self, coefficients: Float[Tensor, "*batch hidden"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Multiplies entry by entry."""
+        """Multiply entry by entry."""
         return coefficients * h
 
     def dense(self, coefficients: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden hidden"]:
-        """Places the numbers on the diagonal."""
+        """Place the numbers on the diagonal."""
         return torch.diag_embed(coefficients)
+
+    def blocks(self, coefficients: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden 1 1"]:
+        """Return each number as a block."""
+        return coefficients[..., None, None]
 
     def compose(
         self, later: Float[Tensor, "*batch hidden"], earlier: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Multiplies entry by entry."""
+        """Multiply entry by entry."""
         return later * earlier
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Diagonal":
-        """Takes a weight that is zero off the diagonal."""
+        """Build from a weight that is zero off the diagonal."""
         hidden_size, input_size = square_weight("diagonal", weight)
         built = cls(input_size, hidden_size)
         diagonal = torch.diagonal(weight.detach(), dim1=0, dim2=1).T.contiguous()

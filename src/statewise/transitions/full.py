@@ -45,32 +45,32 @@ class Full(LinearTransition):
         return self.matrices.permute(1, 2, 0)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch out in"]:
-        """Gives A(x) itself."""
+        """Return A(x) itself."""
         return (x @ self.matrices.flatten(1)).unflatten(-1, (self.hidden_size, self.hidden_size))
 
     def of_tokens(self) -> Float[Tensor, "token out in"]:
-        """Gives the parameter itself."""
+        """Return the parameter itself."""
         return self.matrices
 
     def act(
         self, coefficients: Float[Tensor, "*batch out in"], h: Float[Tensor, "*batch in"]
     ) -> Float[Tensor, "*batch out"]:
-        """Multiplies matrix and vector."""
+        """Multiply matrix and vector."""
         return (coefficients @ h.unsqueeze(-1)).squeeze(-1)
 
     def dense(self, coefficients: Float[Tensor, "*batch out in"]) -> Float[Tensor, "*batch out in"]:
-        """Gives the matrix, which the coefficients are."""
+        """Return the coefficients, which are the matrix."""
         return coefficients
 
     def compose(
         self, later: Float[Tensor, "*batch out in"], earlier: Float[Tensor, "*batch out in"]
     ) -> Float[Tensor, "*batch out in"]:
-        """Multiplies the matrices."""
+        """Multiply the matrices."""
         return later @ earlier
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Full":
-        """Takes any weight."""
+        """Build from any weight."""
         hidden_size, input_size = square_weight("full", weight)
         built = cls(input_size, hidden_size)
         built.matrices = nn.Parameter(weight.detach().permute(2, 0, 1).contiguous())

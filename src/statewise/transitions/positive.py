@@ -42,39 +42,43 @@ class Positive(LinearTransition):
         self.weight = nn.Parameter(torch.randn(hidden_size, input_size, generator=generator) * std)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch hidden"]:
-        """Gives the logarithm of the diagonal."""
+        """Return the logarithm of the diagonal."""
         return x @ self.weight.T
 
     def of_tokens(self) -> Float[Tensor, "token hidden"]:
-        """Gives the weight itself."""
+        """Return the weight itself."""
         return self.weight.T
 
     def act(
         self, coefficients: Float[Tensor, "*batch hidden"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Scales entry by entry."""
+        """Scale entry by entry."""
         return coefficients.exp() * h
 
     def act_scaled(
         self, coefficients: Any, h: Float[Tensor, "*batch hidden"], log_scale: Float[Tensor, "*batch"]
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Moves the largest logarithm into the scale before any exponential is taken."""
+        """Move the largest logarithm into the scale before any exponential is taken."""
         largest = coefficients.detach().amax(dim=-1, keepdim=True)
         return (coefficients - largest).exp() * h, log_scale + largest.squeeze(-1)
 
     def dense(self, coefficients: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden hidden"]:
-        """Places the numbers on the diagonal."""
+        """Place the numbers on the diagonal."""
         return torch.diag_embed(coefficients.exp())
+
+    def blocks(self, coefficients: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden 1 1"]:
+        """Return each number as a block."""
+        return coefficients.exp()[..., None, None]
 
     def compose(
         self, later: Float[Tensor, "*batch hidden"], earlier: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Adds the logarithms."""
+        """Add the logarithms."""
         return later + earlier
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Positive":
-        """Takes a weight that is zero off the diagonal and positive on it."""
+        """Build from a weight that is zero off the diagonal and positive on it."""
         hidden_size, input_size = square_weight("positive", weight)
         built = cls(input_size, hidden_size)
         diagonal = torch.diagonal(weight.detach(), dim1=0, dim2=1).T.contiguous()

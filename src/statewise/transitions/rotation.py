@@ -8,7 +8,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.transitions.transition import Init, LinearTransition, check_sizes, input_power, square_weight
+from statewise.transitions.transition import (
+    Init,
+    LinearTransition,
+    check_sizes,
+    input_power,
+    place_blocks,
+    square_weight,
+)
 
 
 @final
@@ -48,47 +55,45 @@ class Rotation(LinearTransition):
         self.weight = nn.Parameter(uniform * input_power(init, input_size) ** -0.5)
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch pairs"]:
-        """Gives the angles."""
+        """Return the angles."""
         return x @ self.weight.T
 
     def of_tokens(self) -> Float[Tensor, "token pairs"]:
-        """Gives the weight itself."""
+        """Return the weight itself."""
         return self.weight.T
 
     def act(
         self, coefficients: Float[Tensor, "*batch pairs"], h: Float[Tensor, "*batch hidden"]
     ) -> Float[Tensor, "*batch hidden"]:
-        """Rotates each pair (h[2n], h[2n + 1])."""
+        """Rotate each pair (h[2n], h[2n + 1])."""
         cos, sin = coefficients.cos(), coefficients.sin()
         first, second = h.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1).flatten(-2)
 
     def dense(self, coefficients: Float[Tensor, "*batch pairs"]) -> Float[Tensor, "*batch hidden hidden"]:
-        """Places the 2 x 2 rotations on the diagonal."""
-        planes = self.planes(coefficients)
-        place = torch.eye(self.hidden_size // 2, dtype=planes.dtype, device=planes.device)
-        return torch.einsum("...nij,nm->...nimj", planes, place).flatten(-4, -3).flatten(-2, -1)
+        """Place the 2 x 2 rotations on the diagonal."""
+        return place_blocks(self.blocks(coefficients))
 
-    def planes(self, coefficients: Float[Tensor, "*batch pairs"]) -> Float[Tensor, "*batch pairs 2 2"]:
-        """Gives the 2 x 2 rotations."""
+    def blocks(self, coefficients: Float[Tensor, "*batch pairs"]) -> Float[Tensor, "*batch pairs 2 2"]:
+        """Return the 2 x 2 rotations."""
         cos, sin = coefficients.cos(), coefficients.sin()
         return torch.stack([torch.stack([cos, -sin], dim=-1), torch.stack([sin, cos], dim=-1)], dim=-2)
 
     def compose(
         self, later: Float[Tensor, "*batch pairs"], earlier: Float[Tensor, "*batch pairs"]
     ) -> Float[Tensor, "*batch pairs"]:
-        """Adds the angles."""
+        """Add the angles."""
         return later + earlier
 
     @classmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "Rotation":
-        """Takes a weight whose matrices are 2 x 2 rotations along the diagonal, up to rounding."""
+        """Build from a weight whose matrices are 2 x 2 rotations along the diagonal, up to rounding."""
         hidden_size, input_size = square_weight("rotation", weight)
         built = cls(input_size, hidden_size)
         even = torch.arange(0, hidden_size, 2, device=weight.device)
         angles = torch.atan2(weight.detach()[even + 1, even], weight.detach()[even, even])
         built.weight = nn.Parameter(angles.contiguous())
-        again = built.dense(built.weight.detach().T).permute(1, 2, 0)
-        if not torch.allclose(again, weight.detach(), atol=8 * torch.finfo(weight.dtype).eps):
+        rebuilt = built.dense(built.weight.detach().T).permute(1, 2, 0)
+        if not torch.allclose(rebuilt, weight.detach(), atol=8 * torch.finfo(weight.dtype).eps):
             raise TransitionError("the weight is not made of 2 x 2 rotations; use block(2)")
         return built

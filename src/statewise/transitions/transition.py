@@ -30,26 +30,26 @@ class Transition(nn.Module, ABC):
 
     @abstractmethod
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Any:
-        """Gives what the update needs to know of an input."""
+        """Return the coefficients of an input: all that the update needs of it."""
 
     def of_tokens(self) -> Any:
-        """Gives the coefficients of all one-hot inputs."""
+        """Return the coefficients of all one-hot inputs."""
         reference = next(self.parameters())
         return self.coefficients(torch.eye(self.input_size, dtype=reference.dtype, device=reference.device))
 
     @abstractmethod
     def act(self, coefficients: Any, h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
-        """Applies the update to a hidden state."""
+        """Apply the update to a hidden state."""
 
     @abstractmethod
     def act_scaled(
         self, coefficients: Any, h: Float[Tensor, "*batch hidden"], log_scale: Float[Tensor, "*batch"]
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Applies the update to the hidden state exp(log_scale) h, and gives the result in the same form."""
+        """Apply the update to the hidden state exp(log_scale) h, and return the result in the same form."""
 
     @abstractmethod
     def dense(self, coefficients: Any) -> Float[Tensor, "*batch out in"]:
-        """Writes the update as a matrix, acting on h (or on h with a 1 appended, where there is an additive term)."""
+        """Return the update as a matrix on h, or, where there is an additive term, on h with a 1 appended."""
 
 
 class LinearTransition(Transition):
@@ -60,7 +60,8 @@ class LinearTransition(Transition):
         norm_preserving: |A(x) h| = |h|.
         positive: every entry of A(x) is at least 0.
         composable: products of matrices of this level are of this level, and `compose` multiplies coefficients.
-        stackable: weights of several networks can be stacked, so that they train in one tensor program.
+        stackable: weights of several networks can be stacked, so that they train in one tensor program: nothing but
+            the coefficients acts on h.
     """
 
     commutes: ClassVar[bool]
@@ -71,41 +72,46 @@ class LinearTransition(Transition):
 
     @abstractmethod
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Tensor:
-        """Gives the free parameters of A(x)."""
+        """Return the free parameters of A(x)."""
 
     @abstractmethod
     def compose(self, later: Tensor, earlier: Tensor) -> Tensor:
-        """Gives the coefficients of the product A(later) A(earlier); only where `composable`."""
+        """Return the coefficients of the product A(later) A(earlier); only where `composable`."""
 
     @classmethod
     @abstractmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "LinearTransition":
-        """Builds the transition whose matrix for the one-hot input k is `weight[:, :, k]`.
+        """Build the transition whose matrix for the one-hot input k is `weight[:, :, k]`.
 
-        Raises `TransitionError` where that matrix is not of this level.
+        Raises:
+            TransitionError: where that matrix is not of this level.
         """
 
     def act_scaled(
         self, coefficients: Any, h: Float[Tensor, "*batch hidden"], log_scale: Float[Tensor, "*batch"]
     ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch"]]:
-        """Applies the update; a linear one keeps the scale."""
+        """Apply the update; a linear one keeps the scale."""
         return self.act(coefficients, h), log_scale
+
+    def blocks(self, coefficients: Any) -> Float[Tensor, "*batch blocks out in"]:
+        """Return the blocks on the diagonal of A, outside of which A is 0; a level without any is one block."""
+        return self.dense(coefficients).unsqueeze(-3)
 
 
 def tabulate(transition: LinearTransition) -> Float[Tensor, "out in input"]:
-    """Lists the matrices of the one-hot inputs, as `weight[:, :, k]`: what `from_dense` reads."""
+    """Return the matrices of the one-hot inputs, as `weight[:, :, k]`: what `from_dense` reads."""
     return transition.dense(transition.of_tokens()).permute(1, 2, 0)
 
 
 def check_sizes(level: str, **sizes: int) -> None:
-    """Refuses sizes that are not whole numbers of at least 1."""
+    """Raise `TransitionError` for sizes that are not whole numbers of at least 1."""
     for name, size in sizes.items():
         if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
             raise TransitionError(f"{level} needs a {name} of at least 1, got {size!r}; correct it")
 
 
 def input_power(init: str, input_size: int) -> float:
-    """Gives E ‖x‖² for the kind of input that an initialisation is balanced for.
+    """Return E ‖x‖² for the kind of input that an initialisation is balanced for.
 
     "features" are inputs whose entries have mean square 1, so E ‖x‖² = D; "tokens" are one-hot, so ‖x‖² = 1.
     """
@@ -115,10 +121,10 @@ def input_power(init: str, input_size: int) -> float:
 
 
 def random_blocks(init: str, count: int, size: int, input_size: int, generator: torch.Generator | None) -> Tensor:
-    """Draws weights [count, size, size, input] of blocks whose A(x) keeps the expected square norm.
+    """Draw weights [count, size, size, input] of blocks whose A(x) keeps the expected square norm.
 
     For "features" they are Gaussian. For "tokens" each token's matrix is orthogonal, drawn uniformly: a product of
-    Gaussian matrices soon has one large singular value, and all words lead to nearly the same direction.
+    Gaussian matrices soon has one large singular value, and all sequences lead to nearly the same direction.
     """
     power = input_power(init, input_size)
     if init == "features":
@@ -130,7 +136,32 @@ def random_blocks(init: str, count: int, size: int, input_size: int, generator: 
 
 
 def square_weight(level: str, weight: Tensor) -> tuple[int, int]:
-    """Checks that a dense weight is [hidden, hidden, input], and gives the two sizes."""
+    """Check that a dense weight is [hidden, hidden, input], and return the two sizes."""
     if weight.ndim != 3 or weight.shape[0] != weight.shape[1] or 0 in weight.shape:
         raise TransitionError(f"{level} needs a weight [hidden, hidden, input], got {tuple(weight.shape)}; correct it")
     return weight.shape[0], weight.shape[2]
+
+
+def place_blocks(blocks: Float[Tensor, "*batch blocks out in"]) -> Float[Tensor, "*batch hidden hidden"]:
+    """Return the matrix with these blocks on its diagonal."""
+    place = torch.eye(blocks.shape[-3], dtype=blocks.dtype, device=blocks.device)
+    return torch.einsum("...nij,nm->...nimj", blocks, place).flatten(-4, -3).flatten(-2, -1)
+
+
+def largest_entry(h: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch 1"]:
+    """Return the largest |h_i|, as a constant for autograd."""
+    return h.detach().abs().amax(dim=-1, keepdim=True)
+
+
+# here, since additive terms scale states too, and recurrences import from transitions, never the reverse
+def divide_by_largest(
+    h: Float[Tensor, "*batch hidden"],
+) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch 1"], Float[Tensor, "*batch 1"]]:
+    """Divide h by its largest entry: the square of a large or small one could not be represented.
+
+    Returns:
+        h / divisor, the divisor (the largest |h_i|, or 1 where that is 0), and the largest |h_i| itself.
+    """
+    largest = largest_entry(h)
+    divisor = torch.where(largest > 0, largest, 1.0)
+    return h / divisor, divisor, largest

@@ -135,8 +135,8 @@ def _check_cells(
     single = np.all([counts[:, i] < part.single for i, part in enumerate(counted)], axis=0) if counted else True
     # a symbol that changes nothing makes a word of any length of a short one
     idle = next((a for a in range(machine.symbols) if a not in free and _is_idle(machine, a)), None)
-    asked = ~(single & (counts.sum(axis=1) < shortest)) | (idle is not None)
-    right = np.ones(len(states), dtype=bool)
+    judged = ~(single & (counts.sum(axis=1) < shortest)) | (idle is not None)
+    correct = np.ones(len(states), dtype=bool)
     wrong = np.zeros(len(states), dtype=bool)
     outputs = machine.outputs[states]
     # factors are powers of at most the bound and two more, one for each symbol, and then summed
@@ -149,13 +149,13 @@ def _check_cells(
                 weight = network.readout[output] - network.readout[other]
                 slack = rounding * float(np.abs(weight * network.initial).sum())
                 least = np.minimum(weight * low[rows], weight * high[rows]).sum(axis=1)
-                right[rows] &= least > slack
+                correct[rows] &= least > slack
                 wrong[rows] |= least < -slack
-    wrong &= single & asked
+    wrong &= single & judged
     if wrong.any():
         place = int(np.flatnonzero(wrong)[np.argmin(counts[wrong].sum(axis=1))])
         word = tuple(a for a, count in zip(free, counts[place].tolist(), strict=True) for _ in range(count))
         if idle is not None:
             word += (idle,) * (shortest - len(word))
         return CountProof(False, word, len(states))
-    return CountProof(True, None, len(states)) if (right | ~asked).all() else None
+    return CountProof(True, None, len(states)) if (correct | ~judged).all() else None

@@ -1,8 +1,10 @@
-"""Labelled words as a value: what a learner is given."""
+"""Labelled words: the training data of a learner."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Int
@@ -19,16 +21,16 @@ _SHOWN = 12
 
 @dataclass(frozen=True, eq=False)
 class LabelledWords:
-    """Different words, and how often each of them was given each label.
+    """Distinct words, and how often each of them has each label; build them with `LabelledWords.from_pairs`.
 
     Two equal words with one label are one word that counts twice; with two labels they contradict each other, which
-    only a method that tolerates noise accepts.
+    only a method that tolerates label noise accepts.
 
     Args:
         alphabet: a name per symbol.
         output_names: a name per label.
-        words: different words, in symbol numbers.
-        counts: how often a word came with a label.
+        words: distinct words, in symbol numbers.
+        counts: how often a word has a label.
     """
 
     alphabet: tuple[str, ...]
@@ -36,9 +38,31 @@ class LabelledWords:
     words: tuple[Word, ...]
     counts: Int[np.ndarray, "word label"]
 
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[Sequence[str] | Sequence[int], str | int]]) -> "LabelledWords":
+        """Build labelled words from pairs of a word and its label.
+
+        For example, `LabelledWords.from_pairs([("ab", "x"), (["a", "b", "b"], "y")])`. Symbols and labels are numbered
+        in the order of their names, by value if all are whole numbers.
+
+        Args:
+            pairs: a word is a sequence of symbols, or a string of one-character symbols; symbols and labels are text,
+                or whole numbers that count as text.
+        """
+        named = [
+            ([name_of("a word", "symbol", symbol) for symbol in word], name_of("a word", "label", label))
+            for word, label in pairs
+        ]
+        alphabet = _in_order({name for word, _ in named for name in word})
+        output_names = _in_order({label for _, label in named})
+        symbol_of = {name: a for a, name in enumerate(alphabet)}
+        class_of = {name: c for c, name in enumerate(output_names)}
+        words = [tuple(symbol_of[name] for name in word) for word, _ in named]
+        return count_words(alphabet, output_names, words, [class_of[label] for _, label in named])
+
     @property
     def total(self) -> int:
-        """How many labelled words were given, repetitions included."""
+        """The number of labelled words, repetitions included."""
         return int(self.counts.sum())
 
     @cached_property
@@ -48,12 +72,12 @@ class LabelledWords:
 
     @cached_property
     def contradiction(self) -> Word | None:
-        """A shortest word that came with two labels."""
+        """A shortest word that has two labels; None if there is none."""
         twice = np.flatnonzero((self.counts > 0).sum(axis=1) > 1).tolist()
         return min((self.words[row] for row in twice), key=len, default=None)
 
     def refuse_contradictions(self, method: str) -> None:
-        """Raises the error of an exact method for words with two labels."""
+        """Raise the error of an exact method for words with two labels."""
         word = self.contradiction
         if word is not None:
             labels = self.counts[self.words.index(word)].nonzero()[0]
@@ -64,7 +88,7 @@ class LabelledWords:
             )
 
     def spell(self, word: Sequence[int]) -> str:
-        """Writes a word for a message."""
+        """Return a word as text for a message."""
         if not word:
             return "of no symbols"
         names = [shorten(self.alphabet[a], 20) for a in word[:_SHOWN]]
@@ -73,12 +97,12 @@ class LabelledWords:
 
     @cached_property
     def padded(self) -> Int[np.ndarray, "word longest"]:
-        """The words as rows, filled up with a symbol of its own that changes no state."""
+        """The words as rows, padded with a symbol of its own that changes no state."""
         lengths = np.array([len(word) for word in self.words])
         longest = int(lengths.max())
         if longest * len(self.words) > MAX_SYMBOLS_READ:
             raise TooLargeError(
-                f"{len(self.words):,} words of up to {longest:,} symbols are more than can be looked at together "
+                f"{len(self.words):,} words of up to {longest:,} symbols are more than can be processed together "
                 f"({MAX_SYMBOLS_READ:,} symbols); leave the longest words out"
             )
         rows = np.full((len(self.words), longest), len(self.alphabet), dtype=np.int64)
@@ -87,12 +111,12 @@ class LabelledWords:
         return rows
 
     def explained(self, machine: Machine) -> int:
-        """Counts the labelled words that a machine answers as they are labelled."""
+        """Count the labelled words that a machine answers as they are labelled."""
         ends = walk(self.padded, machine.delta, machine.start)[:, -1]
         return int(self.counts[np.arange(len(ends)), machine.outputs[ends]].sum())
 
     def adding(self, word: Sequence[int], label: int) -> "LabelledWords":
-        """Gives these words and one more."""
+        """Return these words and one more."""
         rows, labels = np.nonzero(self.counts)
         times = self.counts[rows, labels]
         words = [self.words[row] for row in np.repeat(rows, times)]
@@ -103,7 +127,7 @@ class LabelledWords:
 def count_words(
     alphabet: Sequence[str], output_names: Sequence[str], words: Iterable[Sequence[int]], labels: Iterable[int]
 ) -> LabelledWords:
-    """Merges equal words.
+    """Build labelled words from numbers, merging equal words.
 
     Args:
         alphabet: a name per symbol.
@@ -121,21 +145,10 @@ def count_words(
     return made
 
 
-def gather_words(pairs: Iterable[tuple[Sequence[str], str]]) -> LabelledWords:
-    """Builds labelled words from names of symbols and labels; numbers are put in the order of their size."""
-    pairs = list(pairs)
-    alphabet = _in_order({name for word, _ in pairs for name in word})
-    output_names = _in_order({label for _, label in pairs})
-    symbol_of = {name: a for a, name in enumerate(alphabet)}
-    class_of = {name: c for c, name in enumerate(output_names)}
-    words = [tuple(symbol_of[name] for name in word) for word, _ in pairs]
-    return count_words(alphabet, output_names, words, [class_of[label] for _, label in pairs])
-
-
 def walk(
     padded: Int[np.ndarray, "word longest"], delta: Int[np.ndarray, "state symbol"], start: int
 ) -> Int[np.ndarray, "word time"]:
-    """Gives the states that each padded word passes, the start first, its last state repeated to the end."""
+    """Return the states that each padded word passes, the start first, its last state repeated to the end."""
     states = np.empty((len(padded), padded.shape[1] + 1), dtype=np.int64)
     states[:, 0] = start
     resting = np.column_stack([delta, np.arange(len(delta))])
@@ -144,7 +157,29 @@ def walk(
     return states
 
 
+def name_of(where: str, what: str, value: object) -> str:
+    """Return a symbol or a label as text.
+
+    Args:
+        where: what has it, for a message.
+        what: "symbol" or "label".
+        value: text, a whole number, or true or false.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | Integral):
+        shown = shorten(json.dumps(value, default=repr), 30)
+        raise WordsError(f"{where} has the {what} {shown}; expected text or a whole number; correct it")
+    if value == "":
+        raise WordsError(f"{where} has a {what} without a name; expected at least one character; name it")
+    try:
+        return str(value)
+    except ValueError:
+        raise WordsError(f"{where} has a {what} that is a number past all bounds; expected text") from None
+
+
 def _in_order(names: set[str]) -> list[str]:
+    """Sort names, by value if all are small whole numbers."""
     plain = all(name.isdecimal() and name.isascii() and len(name) < 10 for name in names)
     return sorted(names, key=lambda name: (int(name), name)) if plain else sorted(names)
 
@@ -165,5 +200,5 @@ def _check(data: LabelledWords) -> None:
     if len(used) < 2:
         raise WordsError(
             f'all words have the label "{shorten(data.output_names[used[0]], 20)}"; '
-            "expected at least two labels to tell apart; give words of another label"
+            "expected at least two different labels; give words of another label"
         )

@@ -1,4 +1,4 @@
-"""A machine from labelled words: the method that fits them, and whether they leave another machine open."""
+"""A machine from labelled words: the method that fits them, and whether they determine the machine."""
 
 import math
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from statewise.theory.learning.hankel import solve_hankel
 from statewise.theory.learning.labelled import LabelledWords, Word, count_words
 from statewise.theory.learning.state_merging import merge_states
 from statewise.theory.learning.tables import fit_tables
-from statewise.theory.learning.uniqueness import judge
+from statewise.theory.learning.uniqueness import check_uniqueness
 
 Status = Literal["exact", "undetermined", "noisy"]
 METHODS = ("auto", "rpni", "least-squares", "hankel")
-# merging of states takes minutes on many words with wrong labels: so many show whether there are any
+# state merging takes minutes on many words with label noise: so many show whether there is any
 _PILOT = 1_000
-# a machine with exceptions is worth a thought if it says the labels in this share of their own bits
+# a machine with exceptions is considered if it describes the labels in this share of their own bits
 _BRIEF = 2 / 3
 
 
@@ -32,10 +32,10 @@ class Learned:
         consistent: how many of them it answers as they are labelled.
         determined: whether no other machine of at most as many states was found that answers all words as labelled.
         proven: whether there is none.
-        helpful_word: in names of symbols, a word whose label would help; None if none is known.
-        undetermined: arrows (state, symbol) that no word uses.
-        coverage: by least squares, the share of arrows for which two words were there that differ by its symbol.
-        reason: why this machine, and what is open, in a sentence.
+        helpful_word: in names of symbols, a word whose label would rule out another machine; None if none is known.
+        undetermined: transitions (state, symbol) that no word uses.
+        coverage: by least squares, the share of transitions for which there were two words u and ua.
+        reason: why this machine, and what the words leave open, in a sentence.
     """
 
     machine: Machine
@@ -51,9 +51,10 @@ class Learned:
 
     @property
     def status(self) -> Status:
-        """What the words say.
+        """The outcome: "exact", "undetermined" or "noisy".
 
-        "exact": all words fit, and no other machine was found; "undetermined": one was; "noisy": some do not fit.
+        All words fit an "exact" and an "undetermined" machine; another machine of at most as many states that fits too
+        was found for the second only. Some words do not fit a "noisy" one.
         """
         if self.consistent < self.words:
             return "noisy"
@@ -61,11 +62,11 @@ class Learned:
 
 
 def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> Learned:
-    """Finds a machine that answers words as they are labelled.
+    """Learn a machine that answers words as they are labelled.
 
     Args:
         data: the words.
-        method: "rpni" merges states; "least-squares" takes the labels for the states, and tolerates wrong labels;
+        method: "rpni" merges states; "least-squares" takes the labels for the states, and tolerates label noise;
             "hankel" solves for a machine in rational numbers where the words are complete; "auto" chooses.
         name: of the machine.
     """
@@ -74,13 +75,13 @@ def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> L
     found = _choose(data) if method == "auto" else _asked(data, method)
     machine = minimise(found.machine)
     machine = Machine(machine.delta, machine.start, machine.outputs, data.alphabet, data.output_names, name=name)
-    judged = judge(data, machine)
-    # a rival of another method is as good a reason for doubt as a change of one arrow
-    rivals = () if judged.proven else found.rivals
+    unique = check_uniqueness(data, machine)
+    # the machine of another method is as good a rival as a change of one edge
+    rivals = () if unique.proven else found.rivals
     differences = [word for rival in rivals if (word := distinguish(machine, rival)) is not None]
-    known = differences if judged.helpful is None else [*differences, judged.helpful]
+    known = differences if unique.helpful is None else [*differences, unique.helpful]
     helpful = min(known, key=len, default=None)
-    determined = judged.determined and not differences
+    determined = unique.determined and not differences
     consistent = data.explained(machine)
     return Learned(
         machine,
@@ -88,17 +89,17 @@ def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> L
         data.total,
         consistent,
         determined,
-        judged.proven,
+        unique.proven,
         None if helpful is None else tuple(machine.alphabet[a] for a in helpful),
-        tuple((q, machine.alphabet[a]) for q, a in judged.unused),
+        tuple((q, machine.alphabet[a]) for q, a in unique.unused),
         fit_tables(data, sweeps=0).coverage if found.method == "least-squares" else None,
-        f"{found.why}; {_explain(data, machine, consistent, determined, judged.proven, len(judged.unused), helpful)}",
+        f"{found.why}; {_explain(data, machine, consistent, determined, unique.proven, len(unique.unused), helpful)}",
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The machine of a method, why it was taken, and other machines of at most as many states that fit too."""
+    """The machine of a method, why it was chosen, and other machines of at most as many states that fit too."""
 
     method: str
     machine: Machine
@@ -118,14 +119,14 @@ def _asked(data: LabelledWords, method: str) -> _Found:
 
 
 def _choose(data: LabelledWords) -> _Found:
-    """Chooses by the data: noise asks for least squares, otherwise the smallest machine that fits all words."""
+    """Choose by the data: least squares where labels are noisy, otherwise the smallest machine that fits all words."""
     tables = minimise(fit_tables(data).machine)
     if data.contradiction is not None:
         why = f"least-squares was chosen, since the word {data.spell(data.contradiction)} has two labels"
         return _Found("least-squares", tables, why)
     if _is_noise(data, tables):
-        right = data.explained(tables) / data.total
-        why = f"least-squares was chosen, since {right:.0%} of the labels fit a small machine and the others look wrong"
+        share = data.explained(tables) / data.total
+        why = f"least-squares was chosen, since {share:.0%} of the labels fit a small machine and the others look wrong"
         return _Found("least-squares", tables, why)
     fitting: dict[str, Machine] = {}
     failed: dict[str, Exception] = {}
@@ -149,9 +150,9 @@ def _choose(data: LabelledWords) -> _Found:
 
 
 def _is_noise(data: LabelledWords, tables: Machine) -> bool:
-    """Whether a machine by least squares and its exceptions say the labels far more briefly than any that fits all.
+    """Return whether a machine by least squares, with exceptions, describes the labels in far fewer bits than others.
 
-    Lengths are in bits, as in the principle of minimum description length (Rissanen 1978).
+    This is the principle of minimum description length (Rissanen 1978); the others fit all labels.
     """
     if data.explained(tables) == data.total:
         return False
@@ -173,6 +174,7 @@ def _is_noise(data: LabelledWords, tables: Machine) -> bool:
 
 
 def _bits(data: LabelledWords, machine: Machine) -> float:
+    """Return the description length of the labels: the machine's table, and its exceptions."""
     table = machine.states * (machine.symbols * math.log2(machine.states) + math.log2(machine.classes))
     wrong = 1 - data.explained(machine) / data.total
     each = 0.0 if wrong in (0, 1) else -wrong * math.log2(wrong) - (1 - wrong) * math.log2(1 - wrong)
@@ -188,18 +190,19 @@ def _explain(
     unused: int,
     helpful: Word | None,
 ) -> str:
+    """Return in a sentence what the words leave open."""
     size = f"{machine.states} state{'s' if machine.states > 1 else ''}"
-    arrows = f"{unused} of its {machine.delta.size} arrows {'is' if unused == 1 else 'are'} used by no word"
-    asked = "" if helpful is None else f", and the label of the word {data.spell(helpful)} would help"
+    transitions = f"{unused} of its {machine.delta.size} transitions {'is' if unused == 1 else 'are'} used by no word"
+    query = "" if helpful is None else f", and the label of the word {data.spell(helpful)} would help"
     if consistent < data.total:
         wrong = data.total - consistent
-        return f"{wrong:,} of {data.total:,} labels contradict it" + (f"; {arrows}{asked}" if unused else "")
+        return f"{wrong:,} of {data.total:,} labels contradict it" + (f"; {transitions}{query}" if unused else "")
     if proven:
         return f"no other machine of at most {size} fits them"
     if determined:
         return f"no other machine of at most {size} was found that fits them, though not all could be tried"
     if unused:
-        return arrows + asked
+        return transitions + query
     if helpful is None:
-        return f"it has too many arrows to tell whether another machine of {size} fits"
-    return f"another machine of at most {size} fits them too{asked}"
+        return f"it has too many transitions to decide whether another machine of {size} fits"
+    return f"another machine of at most {size} fits them too{query}"

@@ -105,9 +105,9 @@ def _redirect(machine: Machine, state: int, symbol: int, target: int) -> Machine
 
 
 def _has_test_words(data: LabelledWords, machine: Machine) -> bool:
-    """Whether the words hold p, pa and both followed by w, for words p to all states and w that separate all states.
+    """Return whether the words contain p, pa and both followed by w, for p to all states and w that separate them.
 
-    A machine that agrees on them has as many states as w separate, its arrows lead where these say, and there is no
+    A machine that agrees on them has as many states as the words w separate, its edges are determined, and there is no
     room for more: so it is the same machine, if it has at most as many states.
     """
     words = access_words(machine).values()
@@ -119,6 +119,7 @@ def _has_test_words(data: LabelledWords, machine: Machine) -> bool:
 
 
 def _separating_words(machine: Machine) -> list[Word]:
+    """Return words of which any two states of a minimal machine answer some differently."""
     words: list[Word] = [()]
     while True:
         rows = [np.array([word], dtype=np.int64).reshape(1, -1) for word in words]

@@ -1,4 +1,4 @@
-// Rotations: pairs turned by sums of angles.
+// Rotations: pairs rotated by sums of angles.
 
 #pragma once
 
@@ -11,10 +11,10 @@ namespace {
 constexpr double PI = 3.14159265358979323846;
 
 // sine and cosine of an angle from -pi to pi
-inline void turn(double angle, double& c, double& s) { c = std::cos(angle), s = std::sin(angle); }
+inline void cos_sin(double angle, double& c, double& s) { c = std::cos(angle), s = std::sin(angle); }
 
-inline void turn(double angle, float& c, float& s) {
-    // a quarter turn is taken away first; the rest is within pi / 4, where short polynomials are exact to rounding
+inline void cos_sin(double angle, float& c, float& s) {
+    // quarter turns are subtracted first; the rest is within pi / 4, where short polynomials are exact to rounding
     const double quarter = std::nearbyint(angle * (2 / PI));
     const float r = static_cast<float>(angle - quarter * (PI / 2)), z = r * r;
     const float sine = r + r * z * (-1.6666667163e-1f + z * (8.3333337680e-3f + z * (-1.9841270114e-4f + z * 2.7557314297e-6f)));
@@ -25,8 +25,8 @@ inline void turn(double angle, float& c, float& s) {
     s = q & 2 ? -b : b;
 }
 
-// pairs turned by the sum of all angles so far, which is kept in double and within one turn
-template <class T> void turns_forward(const T* angles, const T* h0, T* out, long B, long time, long N) {
+// pairs rotated by the sum of all angles so far, which is kept in double and within one turn
+template <class T> void rotations_forward(const T* angles, const T* h0, T* out, long B, long time, long N) {
     std::vector<double> sums(N);
     std::vector<T> cosines(N), sines(N);
     for (long r = 0; r < B; ++r) {
@@ -39,7 +39,7 @@ template <class T> void turns_forward(const T* angles, const T* h0, T* out, long
             for (long n = 0; n < N; ++n) {
                 const double total = sum[n] + angle[n];
                 sum[n] = total - 2 * PI * std::nearbyint(total * (0.5 / PI));
-                turn(sum[n], c[n], s[n]);
+                cos_sin(sum[n], c[n], s[n]);
             }
             T* __restrict__ to = out + (r * time + t) * 2 * N;
             for (long n = 0; n < N; ++n) {
@@ -52,8 +52,8 @@ template <class T> void turns_forward(const T* angles, const T* h0, T* out, long
 
 // with pairs as complex numbers, out = e^(i sum) h0: d(sum) = Im(conj(out) g), and dh0 = h0 / |h0|^2 sum conj(out) g
 template <class T>
-void turns_backward(const T* angles, const T* h0, const T* out, const T* grad, T* gradient, T* first, long B, long time,
-                    long N) {
+void rotations_backward(const T* angles, const T* h0, const T* out, const T* grad, T* gradient, T* first, long B,
+                        long time, long N) {
     std::vector<T> running(N), real(N);
     for (long r = 0; r < B; ++r) {
         T *__restrict__ along = running.data(), *__restrict__ across = real.data();

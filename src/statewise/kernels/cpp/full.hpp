@@ -1,4 +1,4 @@
-// Words over a table of matrices: rows are grouped by token, forward, backward, and as a whole training step.
+// Sequences over a table of matrices: rows are grouped by token, forward, backward, and as a whole training step.
 
 #pragma once
 
@@ -60,8 +60,8 @@ template <class T> struct Table {
     }
 };
 
-// Moves rows through their tokens from one time to another, in no common step: a row waits for no other. The matrix that
-// most rows wait for comes next, so that each is read for as many rows as possible; this is for few rows per token.
+// Moves rows through their tokens from one time to another, in no common step: a row waits for no other. The matrix
+// that most rows wait for comes next, so that each is read for as many rows as possible; for few rows per token.
 // `from(t, r)` and `to(t, r)` are where a row is read and written, `after(t, r)` is called once that is done.
 template <class T, class From, class To, class After>
 void move_freely(const Table<T>& table, const int64_t* tokens, long B, long begin, long end, bool backwards, From from,
@@ -107,8 +107,8 @@ void step_by_token(const Table<T>& table, Groups& groups, const int64_t* tokens,
 
 // states[0] is given; states[t + 1] = A[tokens[t]] states[t], divided by a power of two every `every` steps
 template <class T>
-void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
-                    long every) {
+void full_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
+                  long every) {
     const Table<T> table(matrices, V, H, false, pays(V, B, time));
     auto to = [&](long t, long r) { return states + ((t + 1) * B + r) * H; };
     auto rescale = [&](long t, long r) {
@@ -129,7 +129,7 @@ void tokens_forward(const T* matrices, const int64_t* tokens, T* states, T* scal
 
 // the last state only; its scale goes into a logarithm
 template <class T>
-void tokens_last(const T* matrices, const int64_t* tokens, T* h, double* log_scale, long V, long H, long B, long time,
+void full_resume(const T* matrices, const int64_t* tokens, T* h, double* log_scale, long V, long H, long B, long time,
                  long every) {
     const Table<T> table(matrices, V, H, false, pays(V, B, time));
     Groups groups(V, B);
@@ -150,7 +150,7 @@ void tokens_last(const T* matrices, const int64_t* tokens, T* h, double* log_sca
     if (from != h) std::memcpy(h, from, sizeof(T) * B * H);
 }
 
-// adds, for each token v, sum over its events of g h^T to gradient[v], which is written to before if `written` says so;
+// adds, for each token v, sum over its events of g h^T to gradient[v], which holds a sum already if `written` is set;
 // events are (time, row) of one stretch of time
 template <class T>
 void add_outer_products(const int64_t* tokens, const T* g, const T* h, T* gradient, std::vector<char>& written, long V,
@@ -186,11 +186,11 @@ void add_outer_products(const int64_t* tokens, const T* g, const T* h, T* gradie
         }
 }
 
-// grad reaches all states, as [time, row], or, with lengths, only the last state of each row, as [row]. Gradients of the
-// table are products over a stretch of time that fits into the cache.
+// grad reaches all states, as [time, row], or, with lengths, only the last state of each row, as [row]. Gradients of
+// the table are products over a stretch of time that fits into the cache.
 template <class T>
-void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, const T* grad,
-                     const int64_t* lengths, T* first, T* gradient, long V, long H, long B, long time, long every) {
+void full_backward(const T* matrices, const int64_t* tokens, const T* states, const T* scales, const T* grad,
+                   const int64_t* lengths, T* first, T* gradient, long V, long H, long B, long time, long every) {
     if (!time || !B) {
         std::memset(first, 0, sizeof(T) * B * H);
         std::memset(gradient, 0, sizeof(T) * V * H * H);
@@ -206,7 +206,7 @@ void tokens_backward(const T* matrices, const int64_t* tokens, const T* states, 
     std::vector<char> written(V);
     for (long end = time; end > 0; end -= stretch) {
         const long begin = std::max(0L, end - stretch);
-        // completes the gradient that reaches a row's state at a time, and gives it
+        // completes the gradient that reaches a row's state at a time, and returns it
         auto gather = [&](long t, long r) {
             T* here = arriving.data() + ((t - begin) * B + r) * H;
             std::memcpy(here, running.data() + r * H, sizeof(T) * H);
@@ -280,24 +280,24 @@ T read_out(const T* const* states, const T* readout, const int64_t* answers, T* 
     return total / B;
 }
 
-// Loss and gradients of a whole training step of a table of matrices: read words from a first state to their ends, read
-// the ends out, and go back. Buffers are used again for the next member, while they are in the cache.
+// Loss and gradients of a whole training step of a table of matrices: run sequences from a first state to their ends,
+// read the ends out, and go back. Buffers are reused for the next member, while they are in the cache.
 template <class T>
-void tokens_train(const T* matrices, const T* initial, const T* readout, const int64_t* tokens, const int64_t* lengths,
-                  const int64_t* answers, T* losses, T* to_matrices, T* to_initial, T* to_readout, long M, long V, long H,
-                  long C, long B, long time, long every, long direction) {
+void full_train(const T* matrices, const T* initial, const T* readout, const int64_t* tokens, const int64_t* lengths,
+                const int64_t* answers, T* losses, T* to_matrices, T* to_initial, T* to_readout, long M, long V, long H,
+                long C, long B, long time, long every, long direction) {
     std::vector<T> states((time + 1) * B * H), scales(time * B), to_state(B * H), first(B * H);
     std::vector<const T*> ends(B);
     for (long m = 0; m < M; ++m) {
         const T *table = matrices + m * V * H * H, *start = initial + m * H;
-        const int64_t *words = tokens + m * time * B, *length = lengths + m * B;
+        const int64_t *own = tokens + m * time * B, *length = lengths + m * B;
         for (long r = 0; r < B; ++r) std::memcpy(states.data() + r * H, start, sizeof(T) * H);
-        tokens_forward(table, words, states.data(), scales.data(), V, H, B, time, every);
+        full_forward(table, own, states.data(), scales.data(), V, H, B, time, every);
         for (long r = 0; r < B; ++r) ends[r] = states.data() + (length[r] * B + r) * H;
         losses[m] = read_out(ends.data(), readout + m * C * H, answers + m * B, to_state.data(), to_readout + m * C * H,
                              B, H, C, direction != 0);
-        tokens_backward(table, words, states.data(), scales.data(), to_state.data(), length, first.data(),
-                        to_matrices + m * V * H * H, V, H, B, time, every);
+        full_backward(table, own, states.data(), scales.data(), to_state.data(), length, first.data(),
+                      to_matrices + m * V * H * H, V, H, B, time, every);
         T* __restrict__ into = to_initial + m * H;
         std::memset(into, 0, sizeof(T) * H);
         for (long r = 0; r < B; ++r)

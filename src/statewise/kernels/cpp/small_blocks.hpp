@@ -1,4 +1,4 @@
-// Diagonals and small blocks, all blocks at once.
+// Diagonals and small blocks, interleaved: the same entry of all blocks side by side.
 
 #pragma once
 
@@ -13,8 +13,8 @@ namespace {
 // Diagonals and small blocks, for all blocks n at once: coefficients [b][b][N] and states [b][N], so that the innermost
 // loop runs over blocks. Coefficients are those of a token, or, without tokens, those of each (row, time).
 template <class T, int FIXED>
-void planes_forward(const T* coefficients, const int64_t* tokens, const T* h0, T* out, T* scales, long B, long time,
-                    long N, long size, long every) {
+void small_blocks_forward(const T* coefficients, const int64_t* tokens, const T* h0, T* out, T* scales, long B,
+                          long time, long N, long size, long every) {
     const long b = FIXED ? FIXED : size, H = N * b;
     for (long r = 0; r < B; ++r) {
         const T* h = h0 + r * H;
@@ -39,8 +39,8 @@ void planes_forward(const T* coefficients, const int64_t* tokens, const T* h0, T
 
 // gradients of a token's coefficients add up; `gradient` begins as zeros
 template <class T, int FIXED>
-void planes_backward(const T* coefficients, const int64_t* tokens, const T* h0, const T* out, const T* scales,
-                     const T* grad, T* gradient, T* first, long B, long time, long N, long size, long every) {
+void small_blocks_backward(const T* coefficients, const int64_t* tokens, const T* h0, const T* out, const T* scales,
+                           const T* grad, T* gradient, T* first, long B, long time, long N, long size, long every) {
     const long b = FIXED ? FIXED : size, H = N * b;
     std::vector<T> whole(H);
     for (long r = 0; r < B; ++r) {
@@ -77,14 +77,15 @@ void planes_backward(const T* coefficients, const int64_t* tokens, const T* h0, 
     }
 
 template <class T>
-void planes_forward_any(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t, long N, long b, long e) {
-    BY_SIZE(planes_forward, a, k, h, o, c, B, t, N, b, e)
+void small_blocks_forward_any(const T* a, const int64_t* k, const T* h, T* o, T* c, long B, long t, long N, long b,
+                              long e) {
+    BY_SIZE(small_blocks_forward, a, k, h, o, c, B, t, N, b, e)
 }
 
 template <class T>
-void planes_backward_any(const T* a, const int64_t* k, const T* h, const T* o, const T* c, const T* g, T* d, T* f,
-                         long B, long t, long N, long b, long e) {
-    BY_SIZE(planes_backward, a, k, h, o, c, g, d, f, B, t, N, b, e)
+void small_blocks_backward_any(const T* a, const int64_t* k, const T* h, const T* o, const T* c, const T* g, T* d, T* f,
+                               long B, long t, long N, long b, long e) {
+    BY_SIZE(small_blocks_backward, a, k, h, o, c, g, d, f, B, t, N, b, e)
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Which tokens are read, what is asked of them, and how the answer is computed."""
+"""A batch of token sequences, and how their states are computed."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,18 @@ from torch import Tensor
 from statewise.errors import InputError
 from statewise.kernels import in_memory
 
-# steps between rescalings: float32 holds gains of up to 10,000 a step that long
-RESCALE_EVERY = 8
-
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """One reading of a batch of words by one network, or by several whose tables and rows lie one after the other.
+    """A batch of sequences for one network, or for several whose tables and rows lie one after the other.
 
     Args:
-        tokens: which token comes when; those of network m are numbered from m V.
-        lengths: how many tokens of each row count, at least 1: only the state after the last is asked for. None asks
-            for every state.
-        every: divide each state by a power of two near its largest entry after so many steps, so that states are given
-            up to a positive factor and long words neither overflow nor underflow; 0 never does.
-        backend: "native" or "torch"; None takes what there is.
-        members: how many networks there are.
+        tokens: the token of each row and time step; those of network m are numbered from m V.
+        lengths: the length of each row, at least 1, where only its last state is wanted; None for every state.
+        every: divide each state by a power of two near its largest entry after so many steps, so that states are
+            known up to a positive factor and long sequences neither overflow nor underflow; 0 never does.
+        backend: "native" or "torch"; None for whichever is available.
+        members: the number of networks.
     """
 
     tokens: Int[Tensor, "batch time"]
@@ -33,9 +29,9 @@ class TokenBatch:
     members: int = 1
 
     def checked(self, symbols: int, h0: Tensor) -> "TokenBatch":
-        """Gives the same with whole numbers of 64 bits; what no table of `symbols` rows or no word holds is refused."""
+        """Return the same in 64-bit integers; raise `InputError` for a token or a length that is out of range."""
         if len(self.tokens) != len(h0):
-            raise InputError(f"there are {len(self.tokens)} words and {len(h0)} states; expected as many")
+            raise InputError(f"there are {len(self.tokens)} sequences and {len(h0)} states; expected as many")
         if in_memory(h0):
             if self.tokens.numel():
                 _require("tokens", self.tokens, 0, symbols - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from statewise.errors import TooLargeError, WordsError, shorten
 from statewise.files import reason_of
-from statewise.theory.learning.labelled import LabelledWords, gather_words
+from statewise.theory.learning.labelled import LabelledWords, name_of
 
 MAX_FILE_BYTES = 256_000_000
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -20,11 +20,11 @@ Entry = tuple[int, str | list[str], str]
 
 
 def read_words(path: Path) -> LabelledWords:
-    """Reads labelled words.
+    """Read labelled words.
 
     A word is a list of symbols, or text: symbols between spaces if any word of the file has a space, and otherwise
-    single characters. The ending .csv or .jsonl says which format it is; other files are JSON lines if they begin
-    with a brace.
+    single characters. The ending .csv or .jsonl decides the format; other files are JSON lines if they begin with a
+    brace.
     """
     text = _read(path)
     if not text.strip():
@@ -34,7 +34,7 @@ def read_words(path: Path) -> LabelledWords:
     try:
         entries = list(_from_json(text) if as_json else _from_csv(text))
         spaced = any(isinstance(word, str) and " " in word.strip() for _, word, _ in entries)
-        return gather_words((_symbols(word, spaced), label) for _, word, label in entries)
+        return LabelledWords.from_pairs((_symbols(word, spaced), label) for _, word, label in entries)
     except WordsError as error:
         raise WordsError(f"{shorten(path.name)}: {error}") from None
 
@@ -71,7 +71,7 @@ def _from_json(text: str) -> Iterator[Entry]:
         for key in ("word", "label"):
             if key not in entry:
                 raise WordsError(f'line {number} has no "{key}"; expected an object such as {_EXAMPLE}; add it')
-        yield number, _json_word(number, entry["word"]), _name(number, "label", entry["label"])
+        yield number, _json_word(number, entry["word"]), name_of(f"line {number}", "label", entry["label"])
 
 
 def _json_word(number: int, word: Any) -> str | list[str]:
@@ -82,21 +82,7 @@ def _json_word(number: int, word: Any) -> str | list[str]:
             f"the word in line {number} is {shorten(json.dumps(word), 30)}; "
             'expected a list of symbols, or text; write it as ["a", "b"] or "ab"'
         )
-    return [_name(number, "symbol", symbol) for symbol in word]
-
-
-def _name(number: int, what: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str | int):
-        shown = shorten(json.dumps(value), 30)
-        raise WordsError(f"line {number} has the {what} {shown}; expected text or a whole number; correct it")
-    if value == "":
-        raise WordsError(f"line {number} has a {what} without a name; expected at least one character; name it")
-    try:
-        return str(value)
-    except ValueError:
-        raise WordsError(f"line {number} has a {what} that is a number past all bounds; expected text") from None
+    return [name_of(f"line {number}", "symbol", symbol) for symbol in word]
 
 
 def _from_csv(text: str) -> Iterator[Entry]:
@@ -114,7 +100,7 @@ def _from_csv(text: str) -> Iterator[Entry]:
             if word is None or label is None:
                 what = f"line {reader.line_num} has no label"
                 raise WordsError(f"{what}; expected a word and a label, with a comma between them; add it")
-            yield reader.line_num, word, _name(reader.line_num, "label", label.strip())
+            yield reader.line_num, word, name_of(f"line {reader.line_num}", "label", label.strip())
     except csv.Error as error:
         what = f"line {reader.line_num + 1} is not CSV: {shorten(error)}"
         raise WordsError(f"{what}; expected the columns word and label; correct it") from None

@@ -1,7 +1,7 @@
 import pytest
 
 from statewise.errors import RunError
-from statewise.training.plan import Optimisation, Plan
+from statewise.training import EvaluationPlan, Optimisation
 
 
 def test_rates_rise_fall_and_slow_down_with_length():
@@ -20,9 +20,9 @@ def test_rates_rise_fall_and_slow_down_with_length():
         lambda: Optimisation(steps=0),
         lambda: Optimisation(average=2.0),
         lambda: Optimisation(length_power=-1.0),
-        lambda: Plan(every=0),
-        lambda: Plan(probe=()),
-        lambda: Plan(lengths=(0,)),
+        lambda: EvaluationPlan(every=0),
+        lambda: EvaluationPlan(probe=()),
+        lambda: EvaluationPlan(lengths=(0,)),
     ],
 )
 def test_bad_plans_are_refused(build):

@@ -17,11 +17,11 @@ _OPTIONAL = {"output_names", "state_names", "name"}
 
 
 def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Machine:
-    """Reads a machine from a .json, .dot or .gv file.
+    """Read a machine from a .json, .dot or .gv file.
 
     Args:
         path: the file.
-        kind: for DOT, what its labels mean; "auto" finds out.
+        kind: for DOT, what its labels mean; "auto" infers it.
         complete: for DOT, lead missing transitions to a new state of their own instead of refusing them.
     """
     file = Path(path)
@@ -45,7 +45,7 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
 
 
 def write_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
-    """Writes a machine to a .json, .dot or .gv file, whole or not at all; reading it back loses nothing."""
+    """Write a machine to a .json, .dot or .gv file, whole or not at all; reading it back loses nothing."""
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
         raise MachineFileError(f'"{shorten(file)}" is not a .json, .dot or .gv file; choose one of these endings')
@@ -53,7 +53,7 @@ def write_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
 
 
 def to_json(machine: Machine) -> str:
-    """Writes a machine as JSON: states, alphabet, start, delta, outputs, and names where they are not numbers."""
+    """Return a machine as JSON: states, alphabet, start, delta, outputs, and names where they are not numbers."""
     data: dict[str, Any] = {
         "states": machine.states,
         "alphabet": list(machine.alphabet),
@@ -61,7 +61,7 @@ def to_json(machine: Machine) -> str:
         "delta": machine.delta.tolist(),
         "outputs": machine.outputs.tolist(),
     }
-    # numbers need no names; more names than the largest output tells of are kept
+    # numbers need no names; names beyond the largest output are kept
     if machine.output_names != tuple(map(str, range(int(machine.outputs.max()) + 1))):
         data["output_names"] = list(machine.output_names)
     if machine.state_names != tuple(map(str, range(machine.states))):
@@ -72,7 +72,7 @@ def to_json(machine: Machine) -> str:
 
 
 def from_json(text: str) -> Machine:
-    """Reads a machine from JSON; outputs may be classes from 0, or names."""
+    """Read a machine from JSON; outputs may be classes from 0, or names."""
     try:
         data = json.loads(text)
     except RecursionError:

@@ -1,0 +1,164 @@
+"""Commands from functions: flags, defaults and help are those of the function's signature and docstring."""
+
+import inspect
+import json as json_module
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewise.commands.inputs import MachineLike, PathLike
+from statewise.errors import RunError, shorten
+from statewise.runs.run import RunLike
+from statewise.wording import Result
+
+# what a function takes, and what the command line has instead: a type, and how a reader calls it
+_TYPES: list[tuple[Any, Any, str | None]] = [
+    (MachineLike, str, "MACHINE"),
+    (RunLike, Path, "RUN"),
+    (PathLike, Path, None),
+    (str | type, str, "NAME"),
+    (Sequence[int], str, "N,N,..."),
+    (Sequence[MachineLike], list[str], "MACHINE"),
+    (Sequence[str | type], list[str], "NAME"),
+    (Sequence[PathLike], list[Path], None),
+]
+_NOT_OPTIONS = ("show",)
+
+
+def command(
+    function: Callable[..., Result],
+    arguments: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+    required: Sequence[str] = (),
+) -> Callable[..., None]:
+    """Make a command of a function: call it, print its result as a table or as JSON, exit with 1 if it failed.
+
+    Args:
+        function: its docstring's `Args` are the help of its flags; a parameter without a default is required.
+        arguments: parameters that are positional on the command line; all others are flags.
+        names: of flags that are called otherwise than their parameters.
+        required: parameters that Python may leave out, since it has the result in memory, and a command may not.
+    """
+    signature = inspect.signature(function)
+    summary, helps = _documented(function)
+    parameters = [p for p in signature.parameters.values() if p.name not in _NOT_OPTIONS]
+    parameters = [p.replace(default=p.empty) if p.name in required else p for p in parameters]
+    made = [_parameter(p, helps.get(p.name, ""), p.name in arguments, (names or {}).get(p.name)) for p in parameters]
+    as_json = inspect.Parameter(
+        "json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
+    )
+
+    def run(**given: Any) -> None:
+        show_json = given.pop("json")
+        for p in parameters:
+            if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
+                given[p.name] = _numbers(p.name, given[p.name])
+        if "show" in signature.parameters:
+            from statewise.cli.progress import progress_of
+
+            with progress_of(function.__name__) as show:
+                result = function(**given, show=show)
+        else:
+            result = function(**given)
+        print(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result))
+        if result.failed:
+            raise typer.Exit(1)
+
+    required = [p for p in made if p.default is inspect.Parameter.empty]
+    optional = [p for p in made if p.default is not inspect.Parameter.empty]
+    run.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess]
+        parameters=[*required, *optional, as_json], return_annotation=None
+    )
+    run.__doc__, run.__name__ = summary, function.__name__
+    return run
+
+
+def _parameter(p: inspect.Parameter, text: str, positional: bool, name: str | None) -> inspect.Parameter:
+    _, shown, metavar = _kind(p.annotation)
+    has_default = p.default is not inspect.Parameter.empty
+    default = p.default
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    elif isinstance(default, str) and shown is Path:
+        default = Path(default)
+    sentence = text[:1].upper() + text[1:]
+    sentence += "" if not sentence or sentence.endswith(".") else "."
+    kwargs: dict[str, Any] = {"help": sentence}
+    if metavar is not None or positional:
+        kwargs["metavar"] = metavar or p.name.upper()
+    if positional:
+        if has_default:
+            kwargs["metavar"] = f"[{kwargs['metavar']}]"
+        info: Any = typer.Argument(**kwargs)
+    else:
+        flag = f"--{(name or p.name).replace('_', '-')}"
+        # a switch has no second flag that turns it off
+        info = typer.Option(flag, **kwargs)
+    annotation = shown | None if has_default and default is None else shown
+    return inspect.Parameter(
+        p.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default if has_default else inspect.Parameter.empty,
+        annotation=Annotated[annotation, info],
+    )
+
+
+def _kind(annotation: Any) -> tuple[Any, Any, str | None]:
+    """Return what a parameter is without None, and what the command line has for it."""
+    bare = annotation
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+        for known, shown, metavar in _TYPES:
+            # a path may be given in place of a value that only Python has
+            inside = set(typing.get_args(known)) or {known}
+            if set(parts) == inside:
+                return known, shown, metavar
+        for known, shown, metavar in _TYPES[:3]:
+            if set(typing.get_args(known)) <= set(parts):
+                return known, shown, metavar
+        bare = parts[0] if len(parts) == 1 else annotation
+    for known, shown, metavar in _TYPES:
+        if bare == known:
+            return known, shown, metavar
+    return bare, bare, None
+
+
+def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Read the first paragraph of a docstring, and the sentences of its arguments."""
+    text = inspect.getdoc(function) or ""
+    head, _, rest = text.partition("\nArgs:\n")
+    helps: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if not line.strip():
+            break
+        begun = re.match(r"    (\w+): (.*)", line)
+        if begun:
+            name = begun[1]
+            helps[name] = begun[2].strip()
+        elif name:
+            helps[name] += " " + line.strip()
+    return " ".join(head.split("\n\n")[0].split()), helps
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise RunError(f'{name} are "{shorten(text)}"; expected whole numbers such as 10,500; correct them') from None
+
+
+def fail(message: str, code: int) -> int:
+    """Print a mistake as one line on stderr, and return the exit code."""
+    line = " ".join(message.split())
+    print(f"statewise: {line}" if line else "statewise: see statewise --help", file=sys.stderr)
+    return code

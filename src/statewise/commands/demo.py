@@ -1,0 +1,136 @@
+"""`statewise demo`: the whole story, from training to a proof."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statewise.commands.exact import Certification, Extraction, Snapped, certify, extract, snap
+from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.runs.directory import NETWORK
+from statewise.runs.run import Run
+from statewise.training.metrics import Metrics
+from statewise.wording import Lines, Result
+
+_TASK, _MODEL, _STEPS, _LATE, _SEED = "modular_addition(5)", "full", 1_000, 40, 0
+_WORDS, _LENGTHS = 200, (10, 500, 10_000)
+_AUDIT_SECONDS = 12.0
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration(Result):
+    """A network trained, refuted, read out, repaired and proven.
+
+    Args:
+        run: the trained network.
+        audit: the verdict on the trained weights.
+        extraction: the machine that was read out of them.
+        snapped: the repaired network, and the proof of it.
+        kept: whether the networks were kept.
+        report: the page about them.
+        seconds: how long all of it took.
+    """
+
+    run: Run
+    audit: Certification
+    extraction: Extraction
+    snapped: Snapped
+    kept: bool
+    report: Path | None
+    seconds: float
+
+    @property
+    def scores(self) -> dict[int, float]:
+        """The trained network's score by length."""
+        assert self.run.record is not None
+        return {score.length: score.score for score in self.run.record.scores}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores, the audit and the certificate."""
+        assert self.run.options is not None
+        return {
+            "task": _TASK,
+            "model": _MODEL,
+            "hidden": self.run.options.hidden,
+            "scores": {str(length): score for length, score in self.scores.items()},
+            "score_ood": self.scores[500],
+            "audit": self.audit.verdict_dict(),
+            "extracted_states": self.extraction.machine.states,
+            "extracted_is_task": self.extraction.equals_task,
+            "certificate": self.snapped.certification.verdict_dict(),
+            "report": None if self.report is None else str(self.report),
+            "run": str(self.run.path) if self.kept else None,
+            "snapped": str(self.run.path.with_name("snapped")) if self.kept and self.run.path is not None else None,
+            "seconds": self.seconds,
+        }
+
+    def lines(self) -> Lines:
+        """Return the story for a reader."""
+        assert self.run.options is not None
+        by_length = ", ".join(f"{score:.2f} at {length:,}" for length, score in self.scores.items())
+        found, same = self.extraction, "the task itself" if self.extraction.equals_task else "not the task"
+        lines = [
+            ("machine", f"{_TASK}: the sum of symbols mod 5, answered after the last symbol"),
+            ("network", f"h_t = A(x_t) h_(t-1), full bilinear, hidden size {self.run.options.hidden}"),
+            ("trained", f"{_STEPS:,} steps on sequences of 2 to 10 symbols, the last ones on up to {_LATE}"),
+            ("scores", f"{by_length} symbols (0 is chance, 1 is perfect)"),
+            ("", "is it the machine, then? the audit of the trained weights:"),
+            *self.audit.verdict_lines(),
+            ("", "its machine, read out without knowing the task, and put back into the weights:"),
+            ("extracted", f"{found.machine.states} states, {same}: {found.extracted.reason}"),
+            ("snapped", f"hidden size {self.snapped.hidden}: {self.snapped.how}"),
+            *self.snapped.certification.verdict_lines(),
+        ]
+        lines += [] if self.report is None else [("report", str(self.report))]
+        return [*lines, ("seconds", f"{self.seconds}")]
+
+
+def demo(out: PathLike | None = None, show: Callable[[Metrics, int], None] | None = None) -> Demonstration:
+    """Train a network, find where it fails, read its machine out, repair it, and prove the result.
+
+    Args:
+        out: keep both networks, and a page about them, here
+        show: called after each evaluation with what was measured and the number of steps
+    """
+    folder = path_of(out)
+    if folder is not None:
+        return _demonstrate(folder, True, show)
+    with tempfile.TemporaryDirectory() as aside:
+        return _demonstrate(Path(aside), False, show)
+
+
+def _demonstrate(folder: Path, kept: bool, show: Callable[[Metrics, int], None] | None) -> Demonstration:
+    from statewise.runs.execution import PlannedRun, execute_one
+    from statewise.training.options import resolve
+
+    began = time.perf_counter()
+    given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED, "late": _LATE}
+    options = resolve(given | {"test_lengths": _LENGTHS, "words": _WORDS})
+    with torch_threads(1):
+        plan = PlannedRun(options, folder / "run")
+        run = execute_one(plan, lambda member, metrics, steps: None if show is None else show(metrics, steps))
+    audit = certify(run, seconds=_AUDIT_SECONDS)
+    extraction = extract(run)
+    # a demonstration that is shown again keeps the network that it has
+    there = (folder / "snapped" / NETWORK).exists()
+    exact = snap(run, out=None if there else folder / "snapped")
+    assert isinstance(exact.summary, Snapped)
+    report = _report(folder) if kept else None
+    seconds = round(time.perf_counter() - began, 1)
+    return Demonstration(run, audit, extraction, exact.summary, kept, report, seconds)
+
+
+def _report(folder: Path) -> Path:
+    """Write the page of a store that holds the trained run alone."""
+    from statewise.report.page import write_page
+    from statewise.store import Store, read_run
+    from statewise.sweep.work import small_weights
+
+    record, weights = read_run(folder / "run"), small_weights(folder / "run")
+    assert record.key is not None
+    with Store.open(folder / "store", write=True) as store:
+        store.add([record], {} if weights is None else {record.key: weights})
+        write_page(store, folder / "report.html", "quick")
+    return folder / "report.html"

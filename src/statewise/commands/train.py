@@ -1,0 +1,228 @@
+"""`statewise train` and `statewise evaluate`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from statewise.commands.inputs import MachineLike, PathLike, check_least, path_of, torch_threads
+from statewise.errors import RunError, shorten
+from statewise.machines import Machine
+from statewise.runs.run import Run, RunLike, load
+from statewise.training.metrics import Metrics, Score
+from statewise.training.options import resolve
+from statewise.wording import Lines, Result
+
+_EVENTS = "events"
+ShowMetrics = Callable[[Metrics, int], None]
+
+
+def train(
+    task: MachineLike | None = None,
+    model: str | type | None = None,
+    out: PathLike | None = None,
+    config: PathLike | Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    hidden: int | None = None,
+    embedding: int | None = None,
+    additive: str | None = None,
+    readout: str | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    schedule: str | None = None,
+    weight_decay: float | None = None,
+    longest: int | None = None,
+    late: int | None = None,
+    supervision: str | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+    validation: int | None = None,
+    stop_score: float | None = None,
+    threads: int = 1,
+    tensorboard: bool = False,
+    show: ShowMetrics | None = None,
+) -> Run:
+    """Train one model on one machine.
+
+    Args:
+        task: the machine that is tracked
+        model: a level such as full or block(2), a baseline, or file.py:Class
+        out: the run's directory; an interrupted run is resumed
+        config: a TOML file with any of these options and of the others that a run has
+        recipe: statewise (ours), or stated (the paper's)
+        hidden: the hidden size
+        embedding: the size of a trained embedding; 0 is one-hot
+        additive: none, constant or input
+        readout: plain or normalised
+        steps: training steps
+        batch: sequences per step
+        lr: the highest learning rate
+        schedule: constant or cosine
+        weight_decay: decoupled decay of all weights
+        longest: the longest training sequences
+        late: the longest sequences late in training; 0 for none
+        supervision: final, aligned or chain (of thought)
+        samples: train on so many sequences only
+        seed: of weights and sequences
+        validation: set so many further sequences aside, and report them
+        stop_score: end once this score is reached at length 500
+        threads: torch threads; one is bit for bit repeatable
+        tensorboard: write scalars for TensorBoard into OUT/events
+        show: called after each evaluation with what was measured and the number of steps
+    """
+    given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    kept = task if isinstance(task, Machine) else None
+    # a machine's own name is how it is recorded; the machine itself is kept beside it
+    given["task"] = (kept.name or "machine") if kept is not None else None if task is None else os.fspath(task)
+    own = _own(model, given)
+    if isinstance(config, Mapping):
+        given = dict(config) | {name: value for name, value in given.items() if value is not None}
+    options = resolve(given, None if isinstance(config, Mapping) else path_of(config))
+    directory = path_of(out)
+    if tensorboard and directory is None:
+        raise RunError("scalars for TensorBoard need a directory; give out too")
+
+    from statewise.runs.execution import PlannedRun, execute_one
+
+    with torch_threads(threads), _scalars(directory if tensorboard else None, options.probe) as write:
+
+        def see(member: int, metrics: Metrics, steps: int) -> None:
+            write(metrics, steps)
+            if show is not None:
+                show(metrics, steps)
+
+        return execute_one(PlannedRun(options, directory, kept, own), see)
+
+
+_NOT_OPTIONS = ("task", "model", "out", "config", "threads", "tensorboard", "show")
+
+
+def _own(model: str | type | None, given: dict[str, Any]) -> type | None:
+    """Note a user's own class among the options: its name, and the hash of its source."""
+    if model is None:
+        return None
+    if isinstance(model, str) and ":" not in model:
+        given["model"] = model
+        return None
+
+    from statewise.models import own_class, source_hash, spec_of
+
+    made = own_class(model)
+    given |= {"model": spec_of(model), "source": source_hash(made)}
+    return made
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """Accuracy and score at each length.
+
+    Args:
+        run: the directory of the run, or a name for one in memory.
+        title: model and task.
+        scores: one for each length.
+        words: sequences per length.
+        drawn: the file of the plot.
+    """
+
+    run: str
+    title: str
+    scores: tuple[Score, ...]
+    words: int
+    drawn: Path | None = None
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths."""
+        return [score.length for score in self.scores]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers by length."""
+        written = {
+            "run": self.run,
+            "lengths": self.lengths,
+            "accuracy": [score.accuracy for score in self.scores],
+            "score": [score.score for score in self.scores],
+            "score_majority": [score.score_majority for score in self.scores],
+            "words": self.words,
+        }
+        return written if self.drawn is None else written | {"plot": str(self.drawn)}
+
+    def lines(self) -> Lines:
+        """Return a line for each length."""
+        lines = [(f"length {s.length:,}", f"accuracy {s.accuracy:.3f}  score {s.score:.3f}") for s in self.scores]
+        return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
+
+    def plot(self, path: PathLike) -> Path:
+        """Draw score against length into a .png or .svg file."""
+        from statewise.report.curves import draw_scores
+        from statewise.report.figure import check_figure_file
+
+        check_figure_file(Path(path))
+        draw_scores(Path(path), self.lengths, [score.score for score in self.scores], self.title)
+        return Path(path)
+
+
+def evaluate(
+    run: RunLike,
+    lengths: Sequence[int] = (10, 500, 10_000),
+    words: int = 200,
+    reembed: int = 0,
+    sign_rule: bool = False,
+    plot: PathLike | None = None,
+    threads: int = 1,
+) -> Scores:
+    """Evaluate a network at any lengths.
+
+    Args:
+        run: the directory of a run
+        lengths: sequence lengths, separated by commas
+        words: sequences per length
+        reembed: put the nearest prototype in place every so many symbols
+        sign_rule: correct the sign of the hidden state
+        plot: draw score against length into this .png or .svg
+        threads: torch threads
+    """
+    lengths = list(lengths)
+    if not lengths or min(lengths) < 1:
+        raise RunError(f'lengths are "{shorten(lengths)}"; expected numbers of at least 1; correct them')
+    check_least(words_1=words, reembed_0=reembed)
+    if plot is not None:
+        from statewise.report.figure import check_figure_file
+
+        check_figure_file(Path(plot))
+    opened = load(run)
+
+    from statewise.training.evaluation import evaluate_model
+
+    with torch_threads(threads):
+        model = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
+        scores = evaluate_model(model, opened.task, lengths, words, opened.seed + 1)
+    where = "in memory" if opened.path is None else str(opened.path)
+    title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
+    found = Scores(where, title, tuple(scores), words)
+    return found if plot is None else replace(found, drawn=found.plot(plot))
+
+
+def _corrected(run: Run, every: int, sign_rule: bool) -> Any:
+    from statewise.commands.exact import prototypes_of
+    from statewise.models import StateTracker
+    from statewise.theory import Corrected
+
+    found = prototypes_of(run, run.machine)
+    assert isinstance(run.model, StateTracker)
+    return Corrected(run.model, found, every, sign_rule)
+
+
+@contextmanager
+def _scalars(directory: Path | None, lengths: Sequence[int]) -> Iterator[ShowMetrics]:
+    """Yield a function that writes metrics for TensorBoard, or one that does nothing."""
+    if directory is None:
+        yield lambda metrics, steps: None
+        return
+    from statewise.report.scalars import Scalars
+
+    with Scalars(directory / _EVENTS, lengths) as scalars:
+        yield scalars.write

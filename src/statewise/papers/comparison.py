@@ -1,0 +1,271 @@
+"""Records into tables: ours, the paper's and the ceiling of every cell, side by side."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from statewise.papers.ceilings import Ceiling, ceiling
+from statewise.papers.paper import Paper, PlannedCell, PlannedRow
+from statewise.papers.verdicts import Evidence, best_rate, explain, judge
+from statewise.runs.record import Record
+from statewise.training.options import RunOptions
+from statewise.wording import counted
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one task, as trained here, as published, and as the algebra allows.
+
+    Args:
+        task: the machine; for machines drawn per run, with {seed} for the run's seed.
+        m: the column.
+        best: for each rate the median over seeds, then the best rate; where all are at chance, that which learned most
+            on training lengths.
+        scores: of all seeds at the best rate, at the paper's length; a run that diverged counts as chance.
+        median: of these.
+        by_rate: the scores of every rate.
+        published: the paper's score.
+        where: its place in the paper.
+        ceiling: the highest score that the algebra allows; for several machines the median.
+        ceiling_reason: why.
+        verdict: "agrees", "above the paper", "below the paper", "not learned", "not published" or "not run".
+        note: the likely reason where they disagree, and what else must be known.
+        budget: what the runs were given, and how many there are where some are missing.
+        runs: their keys.
+        inside: scores of these seeds on training lengths, of those with which training begins.
+        longer: scores of these seeds at the longest length tried, where that is beyond the paper's.
+        longest: that length.
+        planned: how many runs the cell has when it is complete.
+        guess: the score of the best constant answer; the median over these seeds' test sequences.
+        margin: how far from a published score this one is still the same: the paper's tolerance, or two standard errors
+            of the sequences that were tested.
+    """
+
+    task: str
+    m: int
+    best: float | None
+    scores: tuple[float, ...]
+    median: float | None
+    by_rate: Mapping[str, tuple[float, ...]]
+    published: float | None
+    where: str
+    ceiling: float | None
+    ceiling_reason: str
+    verdict: str
+    note: str
+    budget: str
+    runs: tuple[str, ...] = ()
+    inside: tuple[float, ...] = ()
+    longer: tuple[float, ...] = ()
+    longest: int | None = None
+    planned: int = 0
+    guess: float = 0.0
+    margin: float = 0.0
+
+    @property
+    def score_id(self) -> float | None:
+        """The median on training lengths."""
+        return median(self.inside) if self.inside else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cell as JSON has it."""
+        written = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        return written | {"by_rate": {rate: list(scores) for rate, scores in self.by_rate.items()}}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model under one recipe."""
+
+    label: str
+    model: str
+    recipe: str
+    cells: tuple[Cell, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON has it."""
+        return vars(self) | {"cells": [cell.to_dict() for cell in self.cells]}
+
+
+@dataclass(frozen=True)
+class Table:
+    """All models in all columns.
+
+    Args:
+        name: what the paper's file calls it.
+        title: for a reader.
+        preset: the grid that was run.
+        columns: the values of m, or of what else varies.
+        rows: in the order of the paper's file.
+        column: what columns are.
+    """
+
+    name: str
+    title: str
+    preset: str
+    columns: tuple[int, ...]
+    rows: tuple[Row, ...]
+    column: str = "m"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as JSON has it."""
+        return vars(self) | {"columns": list(self.columns), "rows": [row.to_dict() for row in self.rows]}
+
+
+def table_of(paper: Paper, name: str, preset: str, records: Iterable[Record]) -> Table:
+    """Put the records of a grid into its table; records of other runs are left out, missing ones are "not run"."""
+    plan = paper.plan(name, preset)
+    found = _by_options(plan, records)
+    rows = tuple(
+        Row(row.label, row.model, row.recipe, tuple(_cell(paper, name, row, cell, found) for cell in row.cells))
+        for row in plan
+    )
+    column = paper.grids[name].option or "m"
+    return Table(name, paper.title(name), preset, paper.columns(name, preset), rows, column)
+
+
+def recorded(paper: Paper, name: str, preset: str, records: Iterable[Record]) -> int:
+    """Count the runs of a grid that have a record."""
+    return len(_by_options(paper.plan(name, preset), records))
+
+
+def _by_options(plan: Sequence[PlannedRow], records: Iterable[Record]) -> dict[RunOptions, Record]:
+    """Find the records of planned runs; of two of one run, one that did not fail is kept."""
+    planned = {run for row in plan for cell in row.cells for run in cell.runs}
+    tasks = {(run.task, run.model) for run in planned}
+    found: dict[RunOptions, Record] = {}
+    for record in records:
+        options = record.config
+        # most records of a large store are of other grids, and hashing all of their options takes longer
+        if (options.task, options.model) not in tasks or options not in planned:
+            continue
+        if options not in found or found[options].status == "failed":
+            found[options] = record
+    return found
+
+
+@dataclass(frozen=True)
+class _AtRate:
+    """The runs of a cell at one rate: their records, scores at the paper's length, and scores on training lengths."""
+
+    records: list[Record] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    inside: list[float] = field(default_factory=list)
+
+
+def _cell(
+    paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found: Mapping[RunOptions, Record]
+) -> Cell:
+    length = paper.length
+    records = [found[options] for options in planned.runs if options in found]
+    ended = [record for record in records if record.status != "failed"]
+    by_rate: dict[str, _AtRate] = {}
+    for record in ended:
+        at_rate = by_rate.setdefault(f"{record.config.lr:g}", _AtRate())
+        at_rate.records.append(record)
+        at_rate.scores.append(_score(record, length))
+        # a run that diverged counts as chance
+        at_rate.inside.append(record.score_id or 0.0)
+    constant = median(_constant(record, length) for record in ended) if ended else 0.0
+    scores = {rate: list(zip(some.scores, some.inside, strict=True)) for rate, some in by_rate.items()}
+    chosen = by_rate[best_rate(scores, constant)] if by_rate else _AtRate()
+    best = median(chosen.scores) if by_rate else None
+    inside = median(chosen.inside) if by_rate else None
+    longest = max((score.length for record in chosen.records for score in record.scores), default=length)
+    bound = _bound(planned.runs)
+    published = paper.published(name, row.model, planned.column)
+    published_score = None if published is None else published.score
+    margin = max([paper.tolerance, *(2 * _standard_error(record, length) for record in chosen.records)])
+    verdict = judge(best, published_score, margin, inside, bound.value)
+    losses = [record.loss for record in chosen.records if record.loss is not None]
+    evidence = Evidence(
+        options=planned.runs[0],
+        recipe=row.recipe,
+        best=best,
+        published=published_score,
+        ceiling=bound.value,
+        ceiling_reason=bound.reason,
+        inside=inside,
+        constant=constant,
+        loss=median(losses) if losses else None,
+        diverged=sum(record.status == "diverged" for record in chosen.records),
+        failed=tuple(record.reason or "" for record in records if record.status == "failed"),
+        paper_hidden=paper.hidden,
+        paper_steps=paper.steps,
+    )
+    return Cell(
+        task=_task(planned.runs),
+        m=planned.column,
+        best=best,
+        scores=tuple(chosen.scores),
+        median=best,
+        by_rate={rate: tuple(some.scores) for rate, some in by_rate.items()},
+        published=published_score,
+        where="" if published is None else published.where,
+        ceiling=bound.value,
+        ceiling_reason=bound.reason,
+        verdict=verdict,
+        note=explain(evidence, verdict),
+        budget=_budget(planned.runs, len(records)),
+        runs=tuple(record.key or record.config.key() for record in records),
+        inside=tuple(chosen.inside),
+        longer=tuple(_score(record, longest) for record in chosen.records) if longest > length else (),
+        longest=longest if longest > length else None,
+        planned=len(planned.runs),
+        guess=constant,
+        margin=margin,
+    )
+
+
+def _score(record: Record, length: int) -> float:
+    """Return the score at a length; a run that diverged has none, and counts as chance."""
+    score = record.score_at(length)
+    return 0.0 if score is None else score.score
+
+
+def _constant(record: Record, length: int) -> float:
+    """Return the score of the best constant answer on the test sequences."""
+    score = record.score_at(length)
+    return 0.0 if score is None else score.constant
+
+
+def _standard_error(record: Record, length: int) -> float:
+    """Return the standard error of a score, from the number of sequences; 0 where that is not known."""
+    score = record.score_at(length)
+    if score is None or score.count is None or score.classes is None or score.accuracy is None:
+        return 0.0
+    chance = 1 / score.classes
+    correct = min(max(score.accuracy, chance), 1.0)
+    return math.sqrt(correct * (1 - correct) / score.count) / (1 - chance)
+
+
+def _bound(runs: Sequence[RunOptions]) -> Ceiling:
+    """Return the ceiling of a cell: medians of scores are at most medians of ceilings."""
+    each = {run.task: ceiling(run.model, run.task, run.hidden, run.additive) for run in runs}
+    unknown = next((bound for bound in each.values() if bound.value is None), None)
+    if unknown is not None:
+        return unknown
+    values = [bound.value for bound in each.values() if bound.value is not None]
+    middle = median(values)
+    nearest = min(each.values(), key=lambda bound: abs((bound.value or 0.0) - middle))
+    several = f"the median of {len(values)} machines; " if len(set(values)) > 1 else ""
+    return Ceiling(middle, several + nearest.reason)
+
+
+def _task(runs: Sequence[RunOptions]) -> str:
+    """Return the task of a cell, with {seed} where each run has a machine of its own."""
+    first = runs[0]
+    if len({run.task for run in runs}) == 1 and "random_machine" not in first.task:
+        return first.task
+    return first.task.replace(f"seed={first.seed}", "seed={seed}")
+
+
+def _budget(runs: Sequence[RunOptions], there: int) -> str:
+    first = runs[0]
+    tried = f"{counted(len({run.lr for run in runs}), 'rate')} x {counted(len({run.seed for run in runs}), 'seed')}"
+    missing = "" if there == len(runs) else f", {there} of {len(runs)} runs so far"
+    longer = f", sequences up to {first.late:,}" if first.late > first.longest else ""
+    early = f" or until a score of {first.stop_score:g} twice in a row" if first.stop_score > 0 else ""
+    return f"H {first.hidden}, {first.steps:,} steps{early}{longer}, {tried}{missing}"

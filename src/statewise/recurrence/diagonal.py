@@ -1,0 +1,82 @@
+"""Diagonal matrices: entry by entry, h_t = a_t * h_{t-1}, as interleaved blocks of size 1.
+
+A positive diagonal is given by its logarithms, a_t = exp(c_t), and is the same otherwise.
+"""
+
+from abc import abstractmethod
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from statewise.recurrence.blocks import interleaved_states, resume_interleaved
+from statewise.recurrence.form import (
+    Inputs,
+    Inside,
+    Level,
+    LogNorm,
+    SequenceForm,
+    State,
+    States,
+    kernels_without_gradient,
+    resume_in_pieces,
+)
+from statewise.recurrence.scaling import rescale_exactly
+from statewise.recurrence.token_batch import TokenBatch
+from statewise.transitions import Diagonal, Positive
+
+Entries = Float[Tensor, "*batch hidden"]
+Table = Float[Tensor, "token hidden"]
+
+
+class _EntryByEntry(SequenceForm[Level]):
+    """Diagonals, however their coefficients are written."""
+
+    @abstractmethod
+    def entries(self, coefficients: Entries) -> Entries:
+        """Return the diagonal itself."""
+
+    def states(self, table: Table, h0: State, batch: TokenBatch) -> States:
+        """Multiply entry by entry."""
+        return self._of_tokens(table, h0, batch)
+
+    def end(self, table: Table, h0: State, batch: TokenBatch) -> State:
+        """Multiply entry by entry, and let gradients begin at the end of each row."""
+        return self._of_tokens(table, h0, batch)
+
+    def resume(self, table: Table, h: State, log_norm: LogNorm, batch: TokenBatch) -> tuple[State, LogNorm]:
+        """Keep the states of one piece of the sequence at a time, where the kernels can."""
+        if not kernels_without_gradient(table, h, batch):
+            return resume_in_pieces(self, table, h, log_norm, batch)
+        a = self.entries(table)[:, None, None]
+        last, log_norm = resume_interleaved(a, h.unsqueeze(1), log_norm, batch.tokens)
+        return rescale_exactly(last.squeeze(1), log_norm)
+
+    def sequence(self, x: Inputs, h0: State, inside: Inside) -> States:
+        """Compute the diagonal of each input; that of padding is 1."""
+        a = self.entries(self.transition.coefficients(x))
+        if inside is not None:
+            a = torch.where(inside.unsqueeze(-1), a, 1.0)
+        return interleaved_states(a[:, :, None, None], h0.unsqueeze(1)).squeeze(2)
+
+    def _of_tokens(self, table: Table, h0: State, batch: TokenBatch) -> Float[Tensor, "batch *time hidden"]:
+        return interleaved_states(self.entries(table)[:, None, None], h0.unsqueeze(1), batch).squeeze(-2)
+
+
+@final
+class DiagonalForm(_EntryByEntry[Diagonal]):
+    """Coefficients are the diagonal."""
+
+    def entries(self, coefficients: Entries) -> Entries:
+        """Return the coefficients."""
+        return coefficients
+
+
+@final
+class PositiveForm(_EntryByEntry[Positive]):
+    """Coefficients are the logarithms of the diagonal."""
+
+    def entries(self, coefficients: Entries) -> Entries:
+        """Return the exponentials of the coefficients."""
+        return coefficients.exp()
