@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.errors import StatewiseError
 from statewise.machines import Machine, machine
+from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
@@ -59,9 +60,9 @@ _HOMES = {
     "theory.learning.labelled": ("LabelledWords",),
     "transitions": ("LinearTransition", "Transition"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # rooms of the package whose names are commands too: the room itself can be called
 _ROOMS = ("bench", "report", "runs", "sweep")
+_find = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "BilinearRNN",
@@ -100,11 +101,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"statewise.{name}")
-    if name in _HOME_OF:
-        return getattr(import_module(f"statewise.{_HOME_OF[name]}"), name)
-    raise AttributeError(f"module 'statewise' has no attribute {name!r}")
+    return import_module(f"statewise.{name}") if name in _ROOMS else _find(name)
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,32 @@
-"""Rooms that can be called: `statewise.sweep` is a package, and `sw.sweep(...)` is the command of that name.
+"""How packages show their names: lazily, so that torch is imported when first needed, and as commands.
 
-Importing a package sets it as an attribute of its parent, so a function of the same name would be hidden.
+Importing a package sets it as an attribute of its parent, so a function of the same name would be hidden:
+`statewise.sweep` is a package, and `sw.sweep(...)` is the command of that name. The package itself can be called.
 """
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+
+def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package that imports a name when it is first used.
+
+    Args:
+        package: the full name of the package.
+        homes: by module inside the package, the names that it defines.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return find
 
 
 class _CallableRoom(ModuleType):

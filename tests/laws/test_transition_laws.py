@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from statewise.errors import TransitionError
+from statewise.expressions import parse
+from statewise.models import KINDS
 from statewise.models.levels import build_transition as transition
 from statewise.transitions import CP, Block, Diagonal, Full, tabulate
 from tests.catalogues import HIDDEN, INPUT, LEVELS, affine, level
@@ -83,9 +85,8 @@ def test_blocks_on_the_diagonal_are_the_dense_matrix(spec):
 
 @pytest.mark.parametrize("spec", LEVELS)
 def test_parameter_counts_are_the_papers(spec):
-    t = level(spec)
-    count = sum(p.numel() for p in t.parameters())
-    assert count == FORMULAS[type(t)](t)
+    count, written = sum(p.numel() for p in level(spec).parameters()), parse(spec)
+    assert count == KINDS[written.name].count(HIDDEN, INPUT, *(written.args or (0,)))
     assert sum(p.numel() for p in affine(spec, "constant").parameters()) == count + HIDDEN
     assert sum(p.numel() for p in affine(spec, "input").parameters()) == count + HIDDEN * INPUT
 

@@ -1,8 +1,9 @@
 """Models of token sequences: the levels of the hierarchy, the baselines, and a user's own."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statewise.models.table import BASELINES, KINDS, LEVELS, TABLE, Kind, kind_of, label_of
+from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.models.catalogue import ModelLike, ModelOptions, build_model
@@ -13,14 +14,17 @@ if TYPE_CHECKING:
     from statewise.models.tracker import Readout, StateTracker
 
 # what needs torch is imported when first used
-_LAZY = {
-    **dict.fromkeys(("ModelLike", "ModelOptions", "build_model"), "catalogue"),
-    **dict.fromkeys(("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"), "interface"),
-    **dict.fromkeys(("OwnModel", "is_own", "own_class", "source_hash", "spec_of"), "own"),
-    **dict.fromkeys(("Readout", "StateTracker"), "tracker"),
-    "BilinearRNN": "layer",
-    "build_transition": "levels",
-}
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "catalogue": ("ModelLike", "ModelOptions", "build_model"),
+        "interface": ("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"),
+        "layer": ("BilinearRNN",),
+        "levels": ("build_transition",),
+        "own": ("OwnModel", "is_own", "own_class", "source_hash", "spec_of"),
+        "tracker": ("Readout", "StateTracker"),
+    },
+)
 
 __all__ = [
     "BASELINES",
@@ -47,11 +51,3 @@ __all__ = [
     "source_hash",
     "spec_of",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(f"statewise.models.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'statewise.models' has no attribute {name!r}")

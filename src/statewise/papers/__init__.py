@@ -2,8 +2,8 @@
 
 from statewise.papers.ceilings import Ceiling, ceiling
 from statewise.papers.claims import judge_claims
-from statewise.papers.paper import PRESETS, Paper, read_paper
 from statewise.papers.comparison import Cell, Row, Table, recorded, table_of
+from statewise.papers.paper import PRESETS, Paper, read_paper
 
 __all__ = [
     "PRESETS",

@@ -14,6 +14,7 @@ from statewise.report.palette import DEGREES, KINDS, OPEN, shape_of
 
 Number = int | float
 Place = tuple[Number, Number]
+Point = tuple[float, float]
 
 # curves with more points than these have one mark
 _FEW = 12
@@ -261,3 +262,13 @@ def degrees(count: int) -> list[str]:
 def kinds(count: int) -> list[str]:
     """Return classes for so many unordered values; past eight they begin again."""
     return [f"c{place % KINDS}" for place in range(count)]
+
+
+def beside(point: Point, angle: float, distance: float) -> Point:
+    """Return the point at a distance from another, in the direction of an angle."""
+    return point[0] + distance * math.cos(angle), point[1] + distance * math.sin(angle)
+
+
+def at_point(point: Point) -> str:
+    """Write a point as a path has it."""
+    return f"{point[0]:.1f} {point[1]:.1f}"

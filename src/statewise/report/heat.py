@@ -1,17 +1,19 @@
 """A paper's table as a heat map: ours, the published number and the ceiling in one cell."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from statewise.papers import Cell, Table, verdicts
 from statewise.papers.verdicts import NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
-from statewise.report.entries import FAR, Run
+from statewise.report.entries import Entry
+from statewise.store import LENGTH
 
 STEPS = 10
 # a mark for each verdict, so that no colour is needed to read it
 MARKS = {**verdicts.MARKS, NOT_PUBLISHED: "○", NOT_RUN: "–"}
-# what a verdict's name does not say
-MEANINGS = {NOT_LEARNED: "it agrees, but short words were not learned in this budget, so that it says little"}
+# of verdicts whose name needs an explanation
+MEANINGS = {NOT_LEARNED: "the scores agree, but training lengths were not learned within the budget"}
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Seed:
     """One run behind a cell."""
 
     key: str
-    seed: str
+    seed: int
     score: float | None
     status: str
 
@@ -29,7 +31,7 @@ class Square:
     """A cell as it is shown.
 
     Args:
-        cell: what it says.
+        cell: its numbers and its verdict.
         place: its name on the page.
         step: its colour, from 0 to STEPS; None where nothing was run.
         mark: its verdict as one character.
@@ -64,15 +66,21 @@ class Heat:
     budgets: tuple[str, ...]
 
 
-def heat_of(table: Table, runs: Mapping[str, Run]) -> Heat | None:
-    """Lays a table out; None where the store has none of its runs."""
+def heat_of(table: Table, entries: Mapping[str, Entry]) -> Heat | None:
+    """Lay a table out; None where the store has none of its runs.
+
+    Args:
+        table: with our scores.
+        entries: the runs of the store, by key.
+    """
     if not any(cell.runs for row in table.rows for cell in row.cells):
         return None
     rows, counts, budgets = [], dict.fromkeys(MARKS, 0), []
     for number, row in enumerate(table.rows):
         cells = {cell.m: cell for cell in row.cells}
         squares = [
-            _square(cells[m], f"cell-{table.name}-{number}-{m}", runs) if m in cells else None for m in table.columns
+            _square(cells[m], f"cell-{table.name}-{number}-{m}", entries) if m in cells else None
+            for m in table.columns
         ]
         rows.append(HeatRow(row.label, row.recipe, tuple(squares)))
         for cell in row.cells:
@@ -82,26 +90,26 @@ def heat_of(table: Table, runs: Mapping[str, Run]) -> Heat | None:
 
 
 def step_of(score: float | None) -> int | None:
-    """Gives the colour of a score, from 0 to STEPS; what is below guessing has the colour of guessing."""
+    """Return the colour of a score, from 0 to STEPS; what is below chance has the colour of chance."""
     return None if score is None else round(STEPS * min(max(score, 0.0), 1.0))
 
 
-def _square(cell: Cell, place: str, runs: Mapping[str, Run]) -> Square:
-    known = [runs[key] for key in cell.runs if key in runs]
+def _square(cell: Cell, place: str, entries: Mapping[str, Entry]) -> Square:
+    known = [entries[key] for key in cell.runs if key in entries]
     rates: dict[str, list[Seed]] = {}
-    for run in sorted(known, key=lambda run: (-run.rate, run.config.get("seed") or 0)):
-        seed = Seed(run.key, str(run.config.get("seed")), run.scores.get(FAR), run.status)
-        rates.setdefault(f"{run.rate:g}", []).append(seed)
+    for entry in sorted(known, key=lambda entry: (-entry.options.lr, entry.options.seed)):
+        seed = Seed(entry.key, entry.options.seed, entry.scores.get(LENGTH), entry.status)
+        rates.setdefault(f"{entry.options.lr:g}", []).append(seed)
     step = step_of(cell.best)
     best = {rate for rate, scores in cell.by_rate.items() if scores == cell.scores}
-    key = _middle([run for run in known if f"{run.rate:g}" in best] or known, cell.best)
+    key = _middle([entry for entry in known if f"{entry.options.lr:g}" in best] or known, cell.best)
     return Square(cell, place, step, MARKS.get(cell.verdict, "?"), tuple((r, tuple(s)) for r, s in rates.items()), key)
 
 
-def _middle(runs: Sequence[Run], best: float | None) -> str | None:
-    """Gives the run whose score is nearest to the cell's own number."""
-    if not runs:
+def _middle(entries: Sequence[Entry], best: float | None) -> str | None:
+    """Return the run whose score is nearest to the cell's own number."""
+    if not entries:
         return None
     if best is None:
-        return runs[0].key
-    return min(runs, key=lambda run: abs(run.scores.get(FAR, -FAR) - best)).key
+        return entries[0].key
+    return min(entries, key=lambda entry: abs(entry.scores.get(LENGTH, -math.inf) - best)).key

@@ -66,7 +66,7 @@ def _row(
         "r": {str(length): round(score, 6) for length, score in entry.scores.items()},
         "i": None if entry.score_id is None else round(entry.score_id, 6),
         "l": None if record.loss is None else float(f"{record.loss:.4g}"),
-        "n": record.steps,
+        "n": None if record.status == "failed" else record.steps,
         "t": record.seconds,
         "p": record.parameters,
         "v": versions.setdefault(made_with(record), len(versions)),

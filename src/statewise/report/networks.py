@@ -1,6 +1,7 @@
 """The networks whose weights a store keeps, for pictures of them."""
 
 import logging
+from collections.abc import Iterable
 
 import torch
 
@@ -8,6 +9,7 @@ from statewise.errors import StatewiseError, StoreError
 from statewise.machines import machine
 from statewise.models import SequenceModel
 from statewise.models.table import LEVELS, kind_of
+from statewise.report.entries import Entry
 from statewise.runs.record import Record
 from statewise.runs.weights import build_untrained, rebuild
 from statewise.store import Store
@@ -35,3 +37,12 @@ def kept_network(store: Store, record: Record) -> SequenceModel | None:
     except StatewiseError:
         # the machine's file is gone, or the weights are of another version
         return None
+
+
+def first_kept(store: Store, entries: Iterable[Entry]) -> tuple[Entry, SequenceModel] | None:
+    """Return the first run whose network is kept, with the network."""
+    for entry in entries:
+        network = kept_network(store, entry.record)
+        if network is not None:
+            return entry, network
+    return None

@@ -1,14 +1,14 @@
 """Which curves a page shows: scores against length, learning, and the paper's Figures 2 and 3."""
 
-import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from markupsafe import Markup
 
+from statewise.models.table import KINDS
+from statewise.papers.facts import FrozenScore
 from statewise.report.charts import (
     Axis,
     Key,
@@ -24,14 +24,13 @@ from statewise.report.charts import (
     short_number,
     step_axis,
 )
-from statewise.report.entries import Run, Subject, at_best_rate, grouped, thinned
-from statewise.report.levels import LADDER
+from statewise.report.entries import Entry, Subject, at_best_rate, grouped, thinned
 
-_FAR = attrgetter("far")
+_SCORE = attrgetter("score")
 _LEAST_LOSS = 1e-8
 # of all learning curves together, so that thousands of runs still make a page that opens at once
 _MOST_POINTS = 40_000
-_MODELS = [*LADDER, "rnn", "lstm", "gru", "mamba", "transformer"]
+_KINDS = list(KINDS)
 
 
 @dataclass(frozen=True)
@@ -43,20 +42,20 @@ class Sheet:
     panels: tuple[Panel, ...]
 
 
-def length_sheets(runs: Iterable[Run]) -> list[Sheet]:
-    """Draws score against length: a sheet for each family of tasks, a panel for each model, a curve for each size."""
-    plain = [run for run in _ended(runs) if run.config.get("samples") is None and run.additive == "none"]
+def length_sheets(entries: Iterable[Entry]) -> list[Sheet]:
+    """Draw score against length: a sheet for each family of tasks, a panel for each model, a curve for each size."""
+    plain = [entry for entry in _ended(entries) if entry.options.samples is None and entry.options.additive == "none"]
     sheets = []
     for family, members in _families(plain):
-        sizes = sorted({run.subject.size for run in members}, key=_none_first)
+        sizes = sorted({entry.subject.size for entry in members}, key=_none_first)
         colour = dict(zip(sizes, degrees(len(sizes)), strict=True))
-        lengths = sorted({length for run in members for length in run.scores})
-        x = log_axis(lengths, "length of words", None if len(lengths) > 4 else lengths)
+        lengths = sorted({length for entry in members for length in entry.scores})
+        x = log_axis(lengths, "sequence length", None if len(lengths) > 4 else lengths)
         panels = []
         for (label, recipe), some in _models(members):
             lines = []
             for size in sizes:
-                best = at_best_rate(_largest_design([run for run in some if run.subject.size == size]))
+                best = at_best_rate(_largest_design([entry for entry in some if entry.subject.size == size]))
                 lines += _spread(best, colour[size], f"{label} on {Subject(family, size)}")
             if lines:
                 name = f"Score against length, {label}, {recipe} recipe, {family}"
@@ -67,16 +66,16 @@ def length_sheets(runs: Iterable[Run]) -> list[Sheet]:
     return [sheet for sheet in sheets if sheet.panels]
 
 
-def learning_sheets(runs: Iterable[Run]) -> list[Sheet]:
-    """Draws how runs learned: a sheet for each task, a panel for each model, a curve for every run."""
-    plain = [run for run in runs if run.history and run.config.get("samples") is None]
+def learning_sheets(entries: Iterable[Entry]) -> list[Sheet]:
+    """Draw how runs learned: a sheet for each task, a panel for each model, a curve for every run."""
+    plain = [entry for entry in entries if entry.history and entry.options.samples is None]
     most = max(8, _MOST_POINTS // max(1, len(plain)))
     sheets = []
     for family, members in _families(plain):
-        for size in sorted({run.subject.size for run in members}, key=_none_first):
+        for size in sorted({entry.subject.size for entry in members}, key=_none_first):
             subject = Subject(family, size)
-            some = [run for run in members if run.subject == subject]
-            rates = sorted({run.rate for run in some})
+            some = [entry for entry in members if entry.subject == subject]
+            rates = sorted({entry.options.lr for entry in some})
             colour = dict(zip(rates, kinds(len(rates)), strict=True))
             panels = [
                 Panel(
@@ -89,144 +88,144 @@ def learning_sheets(runs: Iterable[Run]) -> list[Sheet]:
     return sheets
 
 
-def data_sheets(runs: Iterable[Run]) -> list[Sheet]:
-    """Draws Figure 2: scores far away, and on unseen words of training lengths, against the number of words."""
-    few = [run for run in _ended(runs) if run.config.get("samples") is not None]
-    if all(run.far is None for run in few):
+def data_sheets(entries: Iterable[Entry]) -> list[Sheet]:
+    """Draw Figure 2: scores at the judged length, and on unseen sequences of training lengths, against their number."""
+    few = [entry for entry in _ended(entries) if entry.options.samples is not None]
+    if all(entry.score is None for entry in few):
         return []
     far = f"{few[0].judged:,}"
     labels = [label for label, _ in _models(few)]
     models = list(dict.fromkeys(model for model, _ in labels))
     colour = dict(zip(models, kinds(len(models)), strict=True))
-    sizes = sorted({run.config["samples"] for run in few})
-    x = log_axis(sizes, "training words", sizes if len(sizes) <= 6 else None)
+    sizes = sorted({_samples(entry) for entry in few})
+    x = log_axis(sizes, "training sequences", sizes if len(sizes) <= 6 else None)
     panels = []
-    for subject, some in grouped(few, lambda run: run.subject).items():
+    for subject, some in grouped(few, lambda entry: entry.subject).items():
         charts = []
-        for where, score in ((f"at {far}", _FAR), ("on training lengths", attrgetter("near"))):
+        for where, score in ((f"at {far}", _SCORE), ("on training lengths", attrgetter("score_id"))):
             lines = []
             for label, of_model in _models(some):
-                points = grouped(of_model, lambda run: run.config["samples"])
+                points = grouped(of_model, _samples)
                 name = f"{label[0]}, {label[1]} recipe"
                 lines += _medians(points, colour[label[0]], name, label[1] == "stated", score)
-            name = f"Score {where} against the number of training words, {subject}"
+            name = f"Score {where} against the number of training sequences, {subject}"
             y = score_axis(_heights(lines), f"score {where}")
             charts += [draw_chart(_behind(lines), x, y, name, 190)] if lines else []
         panels += [Panel(str(subject), "", tuple(charts))] if charts else []
     legend = tuple(Key(colour[model], f"{model}, {recipe}", recipe == "stated") for model, recipe in labels)
-    return [Sheet("Figure 2: how many words are enough", legend, tuple(panels))]
+    return [Sheet("Figure 2: how many training sequences are enough", legend, tuple(panels))]
 
 
-def additive_sheets(runs: Iterable[Run], frozen: Sequence[dict[str, Any]] = ()) -> list[Sheet]:
-    """Draws Figure 3: what additive terms do, against the size of the task and against length.
+def additive_sheets(entries: Iterable[Entry], frozen: Sequence[FrozenScore] = ()) -> list[Sheet]:
+    """Draw Figure 3: what additive terms do, against the size of the task and against length.
 
     Args:
-        runs: of a store.
+        entries: the runs of a store.
         frozen: scores of frozen random networks on parity, for the figure's right half.
     """
-    plain = [run for run in _ended(runs) if run.config.get("samples") is None]
-    seen = {run.additive for run in plain} | {row["additive"] for row in frozen}
-    terms = sorted(seen, key=lambda term: (term != "none", term))
+    plain = [entry for entry in _ended(entries) if entry.options.samples is None]
+    found = {entry.options.additive for entry in plain} | {row.additive for row in frozen}
+    terms = sorted(found, key=lambda term: (term != "none", term))
     colour = dict(zip(terms, kinds(len(terms)), strict=True))
     panels = []
-    for (family, _), some in grouped(plain, lambda run: (run.subject.family, _design(run, "additive"))).items():
-        if all(run.additive == "none" for run in some):
+    for (family, _), some in grouped(plain, lambda entry: (entry.subject.family, _design(entry, "additive"))).items():
+        if all(entry.options.additive == "none" for entry in some):
             continue
-        config = some[0].config
-        budget = f"{config.get('recipe')} recipe, H {config.get('hidden')}, {some[0].record.get('steps') or 0:,} steps"
-        title, note = some[0].model, f"{family}, {budget}"
-        sized = [run for run in some if run.subject.size is not None]
-        sizes = sorted({run.subject.size or 0 for run in sized})
+        options = some[0].options
+        budget = f"{options.recipe} recipe, H {options.hidden}, {some[0].record.steps:,} steps"
+        title, note = options.model, f"{family}, {budget}"
+        sized = [entry for entry in some if entry.subject.size is not None]
+        sizes = sorted({entry.subject.size or 0 for entry in sized})
         if len(sizes) > 1:
-            by_term = grouped(sized, lambda run: run.additive)
+            by_term = grouped(sized, lambda entry: entry.options.additive)
             lines = [
                 line
                 for term, of_term in by_term.items()
-                for line in _medians(grouped(of_term, lambda run: run.subject.size), colour[term], f"term {term}")
+                for line in _medians(grouped(of_term, lambda entry: entry.subject.size or 0), colour[term], f"term {term}")
             ]
             y = score_axis(_heights(lines), f"score at {sized[0].judged:,}")
             chart = draw_chart(_behind(lines), log_axis(sizes, "m", sizes), y, f"Additive terms, {title}")
         else:
-            lengths = sorted({length for run in some for length in run.scores})
+            lengths = sorted({length for entry in some for length in entry.scores})
             lines = [
                 line
-                for term, of_term in grouped(some, lambda run: run.additive).items()
+                for term, of_term in grouped(some, lambda entry: entry.options.additive).items()
                 for line in _spread(at_best_rate(of_term) or of_term, colour[term], f"term {term}")
             ]
             y = score_axis(_heights(lines), "score")
-            chart = draw_chart(_behind(lines), log_axis(lengths, "length of words"), y, f"Additive terms, {title}")
+            chart = draw_chart(_behind(lines), log_axis(lengths, "sequence length"), y, f"Additive terms, {title}")
             note = f"{some[0].subject}, {budget}"
         panels += [Panel(title, note, (chart,))] if lines else []
-    panels += [_frozen(rows, colour) for rows in grouped(frozen, lambda row: row["examples"]).values()]
+    panels += [_frozen(rows, colour) for rows in grouped(frozen, lambda row: row.examples).values()]
     legend = tuple(Key(colour[term], "no additive term" if term == "none" else f"{term} term") for term in terms)
     return [Sheet("Figure 3: additive terms", legend, tuple(panels))] if panels else []
 
 
-def _frozen(rows: Sequence[dict[str, Any]], colour: dict[str, str]) -> Panel:
-    """Draws parity by frozen random diagonals against length: medians over draws."""
+def _frozen(rows: Sequence[FrozenScore], colour: dict[str, str]) -> Panel:
+    """Draw parity by frozen random diagonals against length: medians over draws."""
     lines = []
-    for term, some in grouped(rows, lambda row: row["additive"]).items():
-        points = [(row["length"], row["score"]) for row in some]
+    for term, some in grouped(rows, lambda row: row.additive).items():
+        points = [(row.length, row.score) for row in some]
         end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in points)
         lines.append(Line(points, colour[term], f"term {term}: {end}"))
     name = "frozen random diagonals"
-    x, y = log_axis(sorted({row["length"] for row in rows}), "length of words"), score_axis(_heights(lines), "score")
-    note = f"parity, a readout fitted to {rows[0]['examples']:,} words, the median of {rows[0]['draws']:,} draws"
+    x, y = log_axis(sorted({row.length for row in rows}), "sequence length"), score_axis(_heights(lines), "score")
+    note = f"parity, a readout fitted to {rows[0].examples:,} sequences, the median of {rows[0].draws:,} draws"
     return Panel(name, note, (draw_chart(lines, x, y, f"Additive terms, {name}, {note}"),))
 
 
-def _learning(runs: Sequence[Run], colour: dict[float, str], most: int, name: str) -> tuple[Markup, ...]:
-    x = step_axis(max(seen.step for run in runs for seen in run.history))
+def _learning(entries: Sequence[Entry], colour: dict[float, str], most: int, name: str) -> tuple[Markup, ...]:
+    x = step_axis(max(evaluation.step for entry in entries for evaluation in entry.history))
     bare = Axis(x.low, x.high, x.ticks)
     scores, losses = [], []
-    for run in runs:
-        title = f"rate {run.rate:g}, seed {run.config.get('seed')}, {run.status}"
-        ended = run.status == "diverged"
-        looks = thinned(run.history, most)
-        score = [(seen.step, seen.score) for seen in looks if seen.score is not None]
-        loss = [(seen.step, max(seen.loss, _LEAST_LOSS)) for seen in looks if seen.loss is not None]
-        scores.append(Line(score, colour[run.rate], title, "faint", ended, marked=True))
-        losses.append(Line(loss, colour[run.rate], title, "faint", ended, marked=True))
+    for entry in entries:
+        title = f"rate {entry.options.lr:g}, seed {entry.options.seed}, {entry.status}"
+        ended = entry.status == "diverged"
+        shown = thinned(entry.history, most)
+        score = [(one.step, one.score) for one in shown if one.score is not None]
+        loss = [(one.step, max(one.loss, _LEAST_LOSS)) for one in shown if one.loss is not None]
+        scores.append(Line(score, colour[entry.options.lr], title, "faint", ended, marked=True))
+        losses.append(Line(loss, colour[entry.options.lr], title, "faint", ended, marked=True))
     heights, depths = _heights(scores), _heights(losses)
     charts = []
     if heights:
-        looked = f"{runs[0].looked:,}"
-        named = f"Score at length {looked} while learning, {name}"
-        charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {looked}"), named, 112))
+        probed = f"{entries[0].probed:,}"
+        named = f"Score at length {probed} during training, {name}"
+        charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {probed}"), named, 112))
     if depths:
-        charts.append(draw_chart(losses, x, log_axis(depths, "loss"), f"Loss while learning, {name}", 112))
+        charts.append(draw_chart(losses, x, log_axis(depths, "loss"), f"Loss during training, {name}", 112))
     return tuple(charts)
 
 
-def _spread(runs: Sequence[Run], colour: str, name: str) -> list[Line]:
-    """Gives a faint curve for each seed, and their median."""
-    lengths = sorted({length for run in runs for length in run.scores})
+def _spread(entries: Sequence[Entry], colour: str, name: str) -> list[Line]:
+    """Return a faint curve for each seed, and their median."""
+    lengths = sorted({length for entry in entries for length in entry.scores})
     middle = [
-        (length, statistics.median(run.scores[length] for run in runs if length in run.scores)) for length in lengths
+        (length, statistics.median(entry.scores[length] for entry in entries if length in entry.scores)) for length in lengths
     ]
     if not middle:
         return []
-    rate, seeds = runs[0].rate, f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
+    rate, seeds = entries[0].options.lr, f"{len(entries)} seed{'s' if len(entries) > 1 else ''}"
     end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in middle)
     each = [
-        Line([(length, score) for length, score in sorted(run.scores.items())], colour, "", "faint")
-        for run in runs
-        if len(runs) > 1
+        Line([(length, score) for length, score in sorted(entry.scores.items())], colour, "", "faint")
+        for entry in entries
+        if len(entries) > 1
     ]
     return [*each, Line(middle, colour, f"{name}, rate {rate:g}, median of {seeds}: {end}")]
 
 
 def _medians(
-    points: dict[Any, list[Run]],
+    points: Mapping[int, list[Entry]],
     colour: str,
     name: str,
     dashed: bool = False,
-    score: Callable[[Run], float | None] = _FAR,
+    score: Callable[[Entry], float | None] = _SCORE,
 ) -> list[Line]:
-    """Gives all seeds at the best rate as dots, and a curve through their medians."""
+    """Return all seeds at the best rate as dots, and a curve through their medians."""
     seeds, middle = [], []
-    for place, runs in sorted(points.items()):
-        best = [found for run in at_best_rate(runs) if (found := score(run)) is not None]
+    for place, entries in sorted(points.items()):
+        best = [found for entry in at_best_rate(entries) if (found := score(entry)) is not None]
         if best:
             seeds += [(place, score) for score in best]
             middle.append((place, statistics.median(best)))
@@ -236,46 +235,52 @@ def _medians(
     return [Line(seeds, colour, kind="dots"), Line(middle, colour, f"{name}: {end}", dashed=dashed)]
 
 
-def _ended(runs: Iterable[Run]) -> list[Run]:
-    """Gives the runs that count where rates are compared: what diverged has no curve, and counts as chance."""
-    return [run for run in runs if run.scores or run.status == "diverged"]
+def _ended(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the runs that count where rates are compared: what diverged has no curve, and counts as chance."""
+    return [entry for entry in entries if entry.scores or entry.status == "diverged"]
 
 
 def _heights(lines: Iterable[Line]) -> list[Number]:
-    """Gives how high the points of curves lie, so that an axis goes only as far as they do."""
+    """Return how high the points of curves lie, so that an axis goes only as far as they do."""
     return [up for line in lines for _, up in line.points]
 
 
 def _behind(lines: Sequence[Line]) -> list[Line]:
-    """Puts medians in front of what they are medians of."""
+    """Put medians in front of what they are medians of."""
     return sorted(lines, key=lambda line: line.kind == "line")
 
 
-def _families(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
-    return list(grouped(runs, lambda run: run.subject.family).items())
+def _families(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
+    return list(grouped(entries, lambda entry: entry.subject.family).items())
 
 
-def _models(runs: Sequence[Run]) -> list[tuple[tuple[str, str], list[Run]]]:
-    """Groups runs by model and recipe, from the highest level of the hierarchy down, then the others."""
-    groups = grouped(runs, lambda run: (run.label, str(run.config.get("recipe"))))
+def _models(entries: Sequence[Entry]) -> list[tuple[tuple[str, str], list[Entry]]]:
+    """Group runs by model and recipe, from the highest level of the hierarchy down, then the others."""
+    groups = grouped(entries, lambda entry: (entry.label, entry.options.recipe))
 
-    def order(item: tuple[tuple[str, str], list[Run]]) -> tuple[Any, ...]:
+    def order(item: tuple[tuple[str, str], list[Entry]]) -> tuple[int, str, bool, tuple[str, str]]:
         first = item[1][0]
-        place = _MODELS.index(first.level) if first.level in _MODELS else len(_MODELS)
-        return place, first.model, first.additive != "none", item[0]
+        place = _KINDS.index(first.kind) if first.kind in _KINDS else len(_KINDS)
+        return place, first.options.model, first.options.additive != "none", item[0]
 
     return sorted(groups.items(), key=order)
 
 
-def _largest_design(runs: Sequence[Run]) -> list[Run]:
-    """Gives the runs of the config, up to rates, seeds and machines, that most of them share."""
-    return max(grouped(runs, _design).values(), key=len, default=[])
+def _largest_design(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the runs of the options, up to rates, seeds and machines, that most of them share."""
+    return max(grouped(entries, _design).values(), key=len, default=[])
 
 
-def _design(run: Run, *but: str) -> str:
-    """Writes a config without what varies inside of a group."""
+def _samples(entry: Entry) -> int:
+    """Return the number of training sequences of a run whose set of them is fixed."""
+    assert entry.options.samples is not None
+    return entry.options.samples
+
+
+def _design(entry: Entry, *but: str) -> Hashable:
+    """Return the options without what varies inside of a group."""
     varied = {"task", "seed", "lr", *but}
-    return json.dumps({name: value for name, value in run.config.items() if name not in varied}, sort_keys=True)
+    return tuple((name, value) for name, value in entry.options if name not in varied)
 
 
 def _none_first(size: int | None) -> int:

@@ -2,17 +2,19 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.files import write_whole
-from statewise.papers.table import Cell, Row, Table
+from statewise.papers import Cell, Row, Table
+from statewise.papers.facts import FrozenScore
+from statewise.papers.rotations import PlaneRow
 from statewise.papers.verdicts import NOT_RUN
 from statewise.report.charts import Number, fixed, score_text
 from statewise.report.figure import figure_of
 from statewise.report.heat import MARKS, step_of
-from statewise.report.palette import GUIDE, light_kinds, light_scale, looks
+from statewise.report.palette import GUIDE, light_kinds, light_scale, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +27,7 @@ _NO_CELL, _QUIET = "#f1f1ef", "#5a6472"
 
 
 def write_figure(out: Path, name: str, draw: "Callable[[Axes], None]") -> list[Path]:
-    """Draws one figure into a .png and an .svg file."""
+    """Draw one figure into a .png and an .svg file."""
     files = [out / f"{name}.png", out / f"{name}.svg"]
     for file in files:
         with figure_of(file) as axes:
@@ -33,8 +35,8 @@ def write_figure(out: Path, name: str, draw: "Callable[[Axes], None]") -> list[P
     return files
 
 
-def write_rows(out: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path:
-    """Writes rows of plain values as CSV."""
+def write_rows(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows of plain values as CSV."""
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -45,7 +47,7 @@ def write_rows(out: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def cells_of(table: Table) -> list[dict[str, Any]]:
-    """Gives a row per cell of a table, for CSV."""
+    """Return a row for each cell of a table, as CSV has it."""
     return [
         {
             "model": row.model,
@@ -68,7 +70,7 @@ def cells_of(table: Table) -> list[dict[str, Any]]:
 
 
 def draw_table(table: Table, recipe: str) -> "Callable[[Axes], None]":
-    """Draws one recipe's rows as a heat map: our score as colour and number, below it the paper's and the ceiling."""
+    """Draw one recipe's rows as a heat map: our score as colour and number, below it the paper's and the ceiling."""
     rows = [row for row in table.rows if row.recipe == recipe]
 
     def draw(axes: "Axes") -> None:
@@ -95,18 +97,18 @@ def draw_table(table: Table, recipe: str) -> "Callable[[Axes], None]":
     return draw
 
 
-def draw_rows(table: Table, short: bool = False) -> "Callable[[Axes], None]":
-    """Draws every row of a table as a line, at the paper's length or on short words; recipes differ in their dashes."""
+def draw_rows(table: Table, inside: bool = False) -> "Callable[[Axes], None]":
+    """Draw every row of a table as a line, at the paper's length or on training lengths; recipes differ in dashes."""
     models = list(dict.fromkeys(row.label for row in table.rows))
 
     def draw(axes: "Axes") -> None:
-        _score_axes(axes, table, short)
+        _score_axes(axes, table, inside)
         for row in table.rows:
             index = models.index(row.label)
             several = len({other.recipe for other in table.rows if other.label == row.label}) > 1
             label = f"{row.label} ({row.recipe})" if several else row.label
-            _line(axes, row, label, index, "--" if row.recipe == "stated" else "-", short)
-        axes.set_title(_short(table), fontsize=9)
+            _line(axes, row, label, index, "--" if row.recipe == "stated" else "-", inside)
+        axes.set_title(_short_title(table), fontsize=9)
         _legend(axes)
         # the legend beside the curves takes no room from them
         named = max(len(str(text)) for text in axes.get_legend_handles_labels()[1])
@@ -117,44 +119,44 @@ def draw_rows(table: Table, short: bool = False) -> "Callable[[Axes], None]":
     return draw
 
 
-def draw_frozen_parity(rows: Sequence[dict[str, Any]], examples: int) -> "Callable[[Axes], None]":
-    """Draws the score of frozen networks against length, for each additive term, with the middle half of the draws."""
+def draw_frozen_parity(rows: Sequence[FrozenScore], examples: int) -> "Callable[[Axes], None]":
+    """Draw the score of frozen networks against length, for each additive term, with the middle half of the draws."""
     names = {"none": "no additive term", "constant": "constant term", "input": "term of the input"}
 
     def draw(axes: "Axes") -> None:
         axes.axhline(0, color=GUIDE, linewidth=1)
         for index, (terms, name) in enumerate(names.items()):
-            some = [row for row in rows if row["additive"] == terms and row["examples"] == examples]
-            lengths = [row["length"] for row in some]
-            low, high = ([row[end] for row in some] for end in ("low", "high"))
+            some = [row for row in rows if row.additive == terms and row.examples == examples]
+            lengths = [row.length for row in some]
+            low, high = [row.low for row in some], [row.high for row in some]
             axes.fill_between(lengths, low, high, color=light_kinds()[index], alpha=0.2, linewidth=0)
-            axes.plot(lengths, [row["score"] for row in some], label=name, **looks(index))
+            axes.plot(lengths, [row.score for row in some], label=name, **line_style(index))
         axes.set_xscale("log")
-        axes.set_xlabel("word length")
+        axes.set_xlabel("sequence length")
         axes.set_ylabel("score (0 chance, 1 perfect)")
         axes.set_ylim(-0.2, 1.1)
-        axes.set_title(f"Parity by frozen random diagonals, readout fitted to {examples} words", fontsize=9)
+        axes.set_title(f"Parity by frozen random diagonals, readout fitted to {examples} sequences", fontsize=9)
         axes.legend(frameon=False, fontsize=8)
 
     return draw
 
 
-def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], None]":
-    """Draws the harmonic of each plane against its place by the readout's weights, a series per seed."""
+def draw_planes(rows: Sequence[PlaneRow], m: int) -> "Callable[[Axes], None]":
+    """Draw the harmonic of each plane against its place by the readout's weights, a series per seed."""
 
     def draw(axes: "Axes") -> None:
         for harmonic in range(-(m // 2), m // 2 + 1):
             axes.axhline(harmonic, color=GUIDE, linewidth=0.5, zorder=0)
-        for index, seed in enumerate(sorted({row["seed"] for row in rows})):
-            some = [row for row in rows if row["seed"] == seed]
-            largest = max(row["weight"] for row in some)
-            sizes = [10 + 70 * row["weight"] / largest for row in some]
-            shown = [row["harmonic"] for row in some]
-            places = [row["place"] + 0.15 * index for row in some]
-            look = looks(index)
-            face, edge = look["markerfacecolor"], look["color"]
+        for index, seed in enumerate(sorted({row.seed for row in rows})):
+            some = [row for row in rows if row.seed == seed]
+            largest = max(row.weight for row in some)
+            sizes = [10 + 70 * row.weight / largest for row in some]
+            shown = [row.harmonic for row in some]
+            places = [row.place + 0.15 * index for row in some]
+            style = line_style(index)
+            face, edge = style["markerfacecolor"], style["color"]
             axes.scatter(
-                places, shown, s=sizes, marker=look["marker"], facecolors=face, edgecolors=edge, label=f"seed {seed}"
+                places, shown, s=sizes, marker=style["marker"], facecolors=face, edgecolors=edge, label=f"seed {seed}"
             )
         axes.set_xlabel("plane, by the size of the readout's weights")
         axes.set_ylabel(r"harmonic $\theta_1 / (2\pi/m)$")
@@ -166,7 +168,7 @@ def draw_planes(rows: Sequence[dict[str, Any]], m: int) -> "Callable[[Axes], Non
 
 
 def _draw_cell(axes: "Axes", column: int, place: int, cell: Cell | None) -> None:
-    """Draws a cell whose top left corner is there; what was not run is grey."""
+    """Draw a cell whose top left corner is there; what was not run is grey."""
     step = None if cell is None else step_of(cell.best)
     ground, ink = (_NO_CELL, _QUIET) if step is None else light_scale()[step]
     # the white edge parts the cells
@@ -185,7 +187,7 @@ def _draw_cell(axes: "Axes", column: int, place: int, cell: Cell | None) -> None
 
 
 def _draw_key(axes: "Axes", across: int, down: int, cells: Sequence[Cell]) -> None:
-    """Draws below the cells what their colours, numbers and marks say."""
+    """Draw below the cells what their colours, numbers and marks mean."""
     scale, top = light_scale(), down + 0.35
     given: dict[str, Any] = {"va": "center", "fontsize": 7, "color": _QUIET}
     # a quarter of the columns, with its ends named beside it
@@ -195,8 +197,8 @@ def _draw_key(axes: "Axes", across: int, down: int, cells: Sequence[Cell]) -> No
     last = first + len(scale) * width
     axes.text(0, top + 0.15, "0", ha="left", **given)
     axes.text(last + 0.008 * across, top + 0.15, "1", ha="left", **given)
-    said = "our score, as number and colour; below it the paper’s / the ceiling of algebra"
-    axes.text(last + 0.05 * across, top + 0.15, said, ha="left", **given)
+    meaning = "our score, as number and colour; below it the paper’s / the ceiling of algebra"
+    axes.text(last + 0.05 * across, top + 0.15, meaning, ha="left", **given)
     verdicts = {cell.verdict for cell in cells} - {NOT_RUN}
     marks = [f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in verdicts]
     marks += ["– none known"] if any(cell.published is None or cell.ceiling is None for cell in cells) else []
@@ -211,30 +213,30 @@ def _draw_square(
     axes.add_patch(Rectangle((left, top), width, height, facecolor=ground, edgecolor="white", linewidth=edge))
 
 
-def _score_axes(axes: "Axes", table: Table, short: bool = False) -> None:
+def _score_axes(axes: "Axes", table: Table, inside: bool) -> None:
     for guide in (0, 1):
         axes.axhline(guide, color=GUIDE, linewidth=1)
     axes.set_xticks(range(len(table.columns)), [f"{column:,}" for column in table.columns])
-    axes.set_xlabel("training words" if table.column == "samples" else table.column)
-    axes.set_ylabel("score on unseen words of training lengths" if short else "score at length 500")
-    scores = [_score(cell, short) for row in table.rows for cell in row.cells]
+    axes.set_xlabel("training sequences" if table.column == "samples" else table.column)
+    axes.set_ylabel("score on unseen sequences of training lengths" if inside else "score at length 500")
+    scores = [_score(cell, inside) for row in table.rows for cell in row.cells]
     lowest = min((score for score in scores if score is not None), default=0.0)
     axes.set_ylim(min(-0.15, lowest - 0.1), 1.1)
 
 
-def _line(axes: "Axes", row: Row, label: str, index: int, dashes: str, short: bool) -> None:
-    found = [(place, _score(cell, short)) for place, cell in enumerate(row.cells)]
+def _line(axes: "Axes", row: Row, label: str, index: int, dashes: str, inside: bool) -> None:
+    found = [(place, _score(cell, inside)) for place, cell in enumerate(row.cells)]
     points = [(place, score) for place, score in found if score is not None]
     places, scores = [place for place, _ in points], [score for _, score in points]
-    axes.plot(places, scores, dashes, label=label, **looks(index))
+    axes.plot(places, scores, dashes, label=label, **line_style(index))
 
 
-def _score(cell: Cell, short: bool) -> float | None:
-    return cell.short if short else cell.best
+def _score(cell: Cell, inside: bool) -> float | None:
+    return cell.score_id if inside else cell.best
 
 
-def _short(table: Table) -> str:
-    """The title without what the axes say."""
+def _short_title(table: Table) -> str:
+    """Return the title without what the axes show."""
     return table.title.split(":")[0]
 
 

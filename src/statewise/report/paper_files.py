@@ -1,52 +1,108 @@
 """The tables and figures of a paper as files: PNG, SVG, and the numbers behind them as CSV."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from statewise.papers import Table
-from statewise.papers.facts import frozen_parity, planes
+from statewise.papers import Table, read_paper, recorded, table_of
+from statewise.papers.facts import Fact, FrozenScore, ParityFrequency, frozen_parity
+from statewise.papers.rotations import PlaneRow, angles_of, plane_rows
 from statewise.report import paper_figures as figures
-from statewise.report.weights import kept_weights
+from statewise.report.curves import draw_frequencies
+from statewise.report.networks import kept_network
 from statewise.store import Store
 
 # figures with a part that is computed beside their runs
-FROZEN, PLANES = "figure3", "figure4"
+_FROZEN, _PLANES = "figure3", "figure4"
 
 
-def parts_of(table: Table, store: Store) -> list[dict[str, Any]]:
-    """Computes what a figure shows beside its runs: frozen random networks, or the planes of trained rotations."""
-    if table.name == FROZEN:
-        return frozen_parity(table.preset)
-    return _planes(table, store) if table.name == PLANES else []
+@dataclass(frozen=True)
+class Parts:
+    """What a figure shows beside its runs: frozen random networks, or the planes of trained rotations."""
+
+    frozen: tuple[FrozenScore, ...] = ()
+    planes: tuple[PlaneRow, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Fact, ...]:
+        """All rows."""
+        return (*self.frozen, *self.planes)
+
+    @property
+    def heaviest_planes(self) -> list[PlaneRow]:
+        """The planes on which the readout's weight is at least a tenth of the largest."""
+        largest = max((row.weight for row in self.planes), default=0.0)
+        return [row for row in self.planes if row.weight >= 0.1 * largest]
 
 
-def _planes(table: Table, store: Store) -> list[dict[str, Any]]:
+def parts_of(table: Table, store: Store) -> Parts:
+    """Compute what a figure shows beside its runs."""
+    if table.name == _FROZEN:
+        return Parts(frozen=tuple(frozen_parity(table.preset)))
+    return Parts(planes=tuple(_planes(table, store))) if table.name == _PLANES else Parts()
+
+
+def _planes(table: Table, store: Store) -> list[PlaneRow]:
     cell = table.rows[0].cells[0]
-    held = []
+    found = []
     for key in cell.runs:
-        record, weights = store.record(key), kept_weights(store, key)
-        if record is not None and weights is not None and record["status"] != "diverged":
-            held.append((record["config"]["seed"], weights))
-    return planes(held, cell.m)
+        record = store.record(key)
+        network = None if record is None or record.status == "diverged" else kept_network(store, record)
+        angles = None if network is None else angles_of(network)
+        if record is not None and angles is not None:
+            found.append((record.config.seed, angles))
+    return plane_rows(found, cell.m)
 
 
-def write_table(table: Table, parts: list[dict[str, Any]], out: Path) -> list[Path]:
-    """Writes a table or a figure with its computed parts; gives the files."""
+def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
+    """Write a table or a figure with its computed parts; return the files."""
     files = [figures.write_rows(out, table.name, figures.cells_of(table))]
-    if table.name == PLANES:
+    if table.name == _PLANES:
         # weights that were not kept have no planes to draw
-        drawn = figures.write_figure(out, table.name, figures.draw_planes(parts, table.columns[0])) if parts else []
-        return [*files, figures.write_rows(out, f"{table.name}-planes", parts), *drawn]
+        draw = figures.draw_planes(parts.planes, table.columns[0])
+        drawn = figures.write_figure(out, table.name, draw) if parts.planes else []
+        return [*files, _write_facts(out, f"{table.name}-planes", parts.planes), *drawn]
     if not table.name.startswith("table-"):
         files += figures.write_figure(out, table.name, figures.draw_rows(table))
         if table.column != "m":
-            files += figures.write_figure(out, f"{table.name}-short", figures.draw_rows(table, short=True))
+            files += figures.write_figure(out, f"{table.name}-short", figures.draw_rows(table, inside=True))
     else:
         for recipe in dict.fromkeys(row.recipe for row in table.rows):
             files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))
-    if table.name == FROZEN:
-        files.append(figures.write_rows(out, f"{table.name}-right", parts))
-        for examples in sorted({row["examples"] for row in parts}):
-            draw = figures.draw_frozen_parity(parts, examples)
+    if table.name == _FROZEN:
+        files.append(_write_facts(out, f"{table.name}-right", parts.frozen))
+        for examples in sorted({row.examples for row in parts.frozen}):
+            draw = figures.draw_frozen_parity(parts.frozen, examples)
             files += figures.write_figure(out, f"{table.name}-right-{examples}", draw)
     return files
+
+
+def write_facts(name: str, rows: Sequence[Fact], out: Path) -> list[Path]:
+    """Write what is computed, with its figure where there is one; return the files."""
+    files = [_write_facts(out, name, rows)]
+    frequencies = [row.found for row in rows if isinstance(row, ParityFrequency)]
+    if frequencies:
+        pictures = [out / f"{name}.png", out / f"{name}.svg"]
+        for file in pictures:
+            draw_frequencies(file, frequencies)
+        files += pictures
+    return files
+
+
+def write_figures(store: Store, preset: str, out: Path) -> list[Path]:
+    """Write every table and figure of the paper that a store has runs for; return the files."""
+    paper = read_paper()
+    names = [name for name in paper.names() if paper.trained(name)]
+    wanted = {(run.task, run.model) for name in names for run in paper.runs(name, preset)}
+    # a store may hold many more, and each is unpacked anew when it is read
+    records = [record for record in store.records() if (record.config.task, record.config.model) in wanted]
+    files = []
+    for name in names:
+        if recorded(paper, name, preset, records):
+            table = table_of(paper, name, preset, records)
+            files += write_table(table, parts_of(table, store), out)
+    return files
+
+
+def _write_facts(out: Path, name: str, rows: Sequence[Fact]) -> Path:
+    return figures.write_rows(out, name, [row.to_dict() for row in rows])

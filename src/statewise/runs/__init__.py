@@ -1,8 +1,8 @@
 """Run directories: what a run leaves behind, how it is opened again, and how runs are done."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from statewise.rooms import make_callable
+from statewise.rooms import lazy_names, make_callable
 from statewise.runs.directory import NetworkManifest, check_free, open_directory, write_network
 from statewise.runs.record import FORMAT, STATUSES, Record, RecordedMetrics, RecordedScore, parse_record, provenance
 from statewise.runs.run import Run, RunLike, load
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from statewise.runs.weights import build_untrained, load_model, rebuild
 
 # what needs torch is imported when first used
-_LAZY = {
-    **dict.fromkeys(("PlannedRun", "execute", "execute_one"), "execution"),
-    **dict.fromkeys(("build_untrained", "load_model", "rebuild"), "weights"),
-}
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "execution": ("PlannedRun", "execute", "execute_one"),
+        "weights": ("build_untrained", "load_model", "rebuild"),
+    },
+)
 
 __all__ = [
     "FORMAT",
@@ -39,15 +42,6 @@ __all__ = [
     "rebuild",
     "write_network",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(f"statewise.runs.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'statewise.runs' has no attribute {name!r}")
-
 
 # `sw.runs(...)` lists the runs of a store
 make_callable(__name__)

@@ -77,10 +77,10 @@ class Costs:
     def seconds(self, options: RunOptions) -> float:
         """Return what a whole run is expected to take of one core."""
         kind = kind_of(options.model)
-        guess = (_OWN_COST if kind is None else kind.cost) * max(1.0, options.hidden / 64) ** 1.5
+        guess: float = (_OWN_COST if kind is None else kind.cost) * max(1.0, options.hidden / 64) ** 1.5
         like = options.model, options.recipe, options.hidden
-        per_step: float = self._measured.get((*like, _any_seed(options.task)), self._measured.get(like, guess))
-        return options.steps * per_step
+        on_others = self._measured.get(like, guess)
+        return options.steps * self._measured.get((*like, _any_seed(options.task)), on_others)
 
 
 def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:

@@ -12,8 +12,9 @@
 Most names need torch and are imported when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.theory.classification import Level, classify
@@ -51,25 +52,21 @@ __all__ = [
 ]
 
 # no module has the name of a function in it: importing the module would hide the function
-_MODULES = {
-    "classification": ("Level", "classify"),
-    "compile": ("Compiled", "compile_machine", "one_hot"),
-    "correction": ("Corrected",),
-    "extraction": ("Extracted", "extract"),
-    "learning.labelled": ("LabelledWords",),
-    "learning.learner": ("Learned", "learn"),
-    "learning.word_files": ("read_words",),
-    "network": ("Network", "network_of"),
-    "robust_machines": ("Robustness", "robustness"),
-    "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(import_module(f"statewise.theory.{_MODULE_OF[name]}"), name)
-    raise AttributeError(f"module 'statewise.theory' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "classification": ("Level", "classify"),
+        "compile": ("Compiled", "compile_machine", "one_hot"),
+        "correction": ("Corrected",),
+        "extraction": ("Extracted", "extract"),
+        "learning.labelled": ("LabelledWords",),
+        "learning.learner": ("Learned", "learn"),
+        "learning.word_files": ("read_words",),
+        "network": ("Network", "network_of"),
+        "robust_machines": ("Robustness", "robustness"),
+        "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ the level (a rank or a block size; None for the smallest that suffices, or where
 weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,10 @@ def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = 
     size = spec.args[0] if spec.args else next(iter(spec.kwargs.values()), None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         raise ExpressionError(f"{spec.name} needs a whole number of at least 1, got {shorten(size)}; correct it")
-    return _AT_LEVEL[spec.name](minimal, size, dtype)
+    write = LEVELS[spec.name].write
+    if write is None:
+        raise CompileError(f"nothing writes machines at level {spec.name}; use --level auto")
+    return write(minimal, size, dtype)
 
 
 def one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> Compiled:
@@ -357,13 +360,3 @@ def _weight(matrices: Float[np.ndarray, "symbol out in"], dtype: torch.dtype) ->
 def _no_size(level: str, size: int | None) -> None:
     if size is not None:
         raise ExpressionError(f"{level} takes no size, got {size}; leave it out")
-
-
-_AT_LEVEL: dict[str, Callable[[Machine, int | None, torch.dtype], Compiled]] = {
-    "full": write_full,
-    "cp": write_cp,
-    "block": write_block,
-    "rotation": write_rotation,
-    "diagonal": write_diagonal,
-    "positive": write_positive,
-}

@@ -1,7 +1,8 @@
 """Training: options, loss, optimiser, the training step, the loop, evaluation and checkpoints."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from statewise.rooms import lazy_names
 from statewise.training.metrics import HeldOut, Metrics, Score
 from statewise.training.options import RECIPES, RunOptions, resolve, validate_options
 from statewise.training.plans import EvaluationPlan, Optimisation
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
     from statewise.training.step import advance, can_stack
 
 # what needs torch is imported when first used
-_LAZY = {
-    **dict.fromkeys(("read_checkpoint", "write_checkpoint"), "checkpoints"),
-    **dict.fromkeys(("evaluate_held_out", "evaluate_model", "pooled"), "evaluation"),
-    **dict.fromkeys(("Outcome", "Session", "check_lengths", "train_sessions"), "loop"),
-    **dict.fromkeys(("Training", "build_training", "load_weights"), "state"),
-    **dict.fromkeys(("advance", "can_stack"), "step"),
-}
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "checkpoints": ("read_checkpoint", "write_checkpoint"),
+        "evaluation": ("evaluate_held_out", "evaluate_model", "pooled"),
+        "loop": ("Outcome", "Session", "check_lengths", "train_sessions"),
+        "state": ("Training", "build_training", "load_weights"),
+        "step": ("advance", "can_stack"),
+    },
+)
 
 __all__ = [
     "RECIPES",
@@ -47,11 +51,3 @@ __all__ = [
     "validate_options",
     "write_checkpoint",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(f"statewise.training.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'statewise.training' has no attribute {name!r}")

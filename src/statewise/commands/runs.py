@@ -1,0 +1,206 @@
+"""`statewise runs` and `statewise store merge`: what a store holds, and stores merged."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statewise.commands.inputs import PathLike, check_least, path_of
+from statewise.errors import StoreError, shorten, unknown_name
+from statewise.runs.directory import RECORD
+from statewise.runs.record import STATUSES, Record
+from statewise.store import Store, StoredRun, exporter, merge_into, read_records, read_run
+from statewise.wording import Lines, Result, counted
+
+_HEADER = ("key", f"{'status':8}  {'train':>6}  {'long':>6}  {'finished':16}  task  model  recipe  options")
+
+
+@dataclass(frozen=True)
+class Listing(Result):
+    """Runs of a store.
+
+    Args:
+        store: its directory.
+        counts: how many runs it has of each status.
+        matching: how many match the filters.
+        filtered: whether there are any filters.
+        runs: the last of those that match.
+        reasons: by key, why a listed run failed.
+        out: the file that all matching runs were written to.
+    """
+
+    store: Path
+    counts: Mapping[str, int]
+    matching: int
+    filtered: bool
+    runs: tuple[StoredRun, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    out: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the list as plain values; a run that failed has its reason."""
+        rows = [
+            run.to_dict() | ({"reason": self.reasons[run.key]} if run.key in self.reasons else {}) for run in self.runs
+        ]
+        result = {"store": str(self.store), "counts": dict(self.counts), "matching": self.matching, "runs": rows}
+        return result if self.out is None else result | {"out": str(self.out)}
+
+    def lines(self) -> Lines:
+        """Return the counts, then one line for each listed run."""
+        total = ", ".join(f"{count:,} {name}" for name, count in self.counts.items()) or "no runs"
+        lines = [("store", f"{self.store}: {total}")]
+        if self.filtered or len(self.runs) < self.matching:
+            cut = f", the last {len(self.runs):,} of them here" if len(self.runs) < self.matching else ""
+            lines.append(("match", f"{self.matching:,} of {counted(sum(self.counts.values()), 'run')}{cut}"))
+        if self.runs:
+            lines += [_HEADER, *((run.key[:8], _line(run, self.reasons.get(run.key))) for run in self.runs)]
+        return lines if self.out is None else [*lines, ("written", f"{counted(self.matching, 'run')} to {self.out}")]
+
+
+@dataclass(frozen=True)
+class WholeRecord(Result):
+    """The whole record of one run, which prints as JSON."""
+
+    record: Record
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record."""
+        return self.record.to_dict()
+
+    def lines(self) -> Lines:
+        """Return the record as one line of JSON."""
+        return [("", str(self))]
+
+    def __str__(self) -> str:
+        """Write the record as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Merge(Result):
+    """Runs that a store took from others.
+
+    Args:
+        store: the directory of the store that took them.
+        added: how many were new of each source.
+        total: how many there are now.
+    """
+
+    store: Path
+    added: Mapping[str, int]
+    total: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {"store": str(self.store), "added": dict(self.added), "total": self.total}
+
+    def lines(self) -> Lines:
+        """Return the counts for a reader."""
+        lines = [(source, counted(count, "new run")) for source, count in self.added.items()]
+        return [*lines, ("in all", counted(self.total, "run"))]
+
+
+def runs(
+    store: PathLike = "runs",
+    status: str | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    recipe: str | None = None,
+    seed: int | None = None,
+    key: str | None = None,
+    limit: int = 20,
+    out: PathLike | None = None,
+) -> Listing | WholeRecord:
+    """List, filter and export the runs of a store.
+
+    Args:
+        store: the store's directory
+        status: only runs that are done, stopped, diverged or failed
+        task: only runs on this task
+        model: only runs of this model
+        recipe: only runs by this recipe
+        seed: only runs with this seed
+        key: the whole record of the one run whose key begins like this
+        limit: show so many at most; 0 for all
+        out: write them to .csv, .parquet, .jsonl or .jsonl.gz
+    """
+    given = {"status": status, "task": task, "model": model, "recipe": recipe, "seed": seed}
+    equal = {name: value for name, value in given.items() if value is not None}
+    if status is not None and status not in STATUSES:
+        raise unknown_name("status", status, STATUSES)
+    check_least(limit_0=limit)
+    file = path_of(out)
+    write = None if file is None else exporter(file)
+    with Store.open(Path(store)) as opened:
+        if key is not None:
+            record = _find(opened, key)
+            if write is not None:
+                write(lambda: [record])
+            return WholeRecord(record)
+        counts, matching = opened.counts(), opened.count(**equal)
+        if write is not None:
+            # filters hold for the file; only what is shown is limited
+            write(lambda: opened.records(**equal))
+        rows = opened.rows(limit or None, **equal)
+        reasons = {row.key: _reason(opened, row.key) for row in rows if row.status == "failed"}
+    return Listing(Path(store), counts, matching, bool(equal), tuple(rows), reasons, file)
+
+
+def merge(into: PathLike, sources: Sequence[PathLike]) -> Merge:
+    """Add every run that the first store does not have; the others stay as they are.
+
+    Args:
+        into: the store that runs are added to; begun if there is none
+        sources: stores, run directories, or .jsonl and .jsonl.gz files
+    """
+    directory, others = Path(into), [Path(source) for source in sources]
+    for other in others:
+        if other.resolve() == directory.resolve():
+            raise StoreError(f'"{shorten(other)}" is both taken from and into; name another')
+        if not other.exists():
+            raise StoreError(f'"{shorten(other)}" does not exist; expected a store, a run or a .jsonl file')
+    with ExitStack() as held:
+        # all are read before a store is begun for them
+        read = {str(other): _read(other, held) for other in others}
+        counts, total = merge_into(directory, list(read.values()))
+    return Merge(directory, dict(zip(read, counts, strict=True)), total)
+
+
+def _read(source: Path, held: ExitStack) -> Store | list[Record]:
+    if source.is_dir() and (source / RECORD).exists():
+        return [read_run(source)]
+    return held.enter_context(Store.open(source)) if source.is_dir() else list(read_records(source))
+
+
+def _find(store: Store, key: str) -> Record:
+    found = store.begins_with(key)
+    record = store.record(found[0]) if len(found) == 1 else None
+    if record is None:
+        what = f"{len(found):,} runs" if found else "no run"
+        where = f'of "{shorten(store.directory)}" with a key that begins with "{shorten(key)}"'
+        raise StoreError(f"there {'are' if found else 'is'} {what} {where}; give the key of one")
+    return record
+
+
+def _reason(store: Store, key: str) -> str:
+    record = store.record(key)
+    return "" if record is None or record.reason is None else record.reason
+
+
+def _line(run: StoredRun, reason: str | None) -> str:
+    numbers = "  ".join(f"{score:6.3f}" if score is not None else "     -" for score in (run.score_id, run.score_ood))
+    what = f"{shorten(run.task, 44)}  {shorten(run.model, 24)}  {shorten(run.recipe, 24)}"
+    options = f"H {run.hidden}  lr {run.lr:g}  seed {run.seed}"
+    why = "" if reason is None else f"  ({shorten(reason, 120)})"
+    return f"{run.status:8}  {numbers}  {_moment(run.finished):16}  {what}  {options}{why}"
+
+
+def _moment(finished: float | None) -> str:
+    try:
+        return "" if finished is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(finished))
+    except (ValueError, OverflowError, OSError):
+        # the columns of a store may hold what is no time
+        return "-"
