@@ -46,7 +46,7 @@ SGD_SIZES = [size for size in SIZES if 200 <= size <= 6_400]
 def draw(truth: Machine, count: int, seed: int, noise: float = 0.0) -> LabelledWords:
     """Draws the words that a training run of the same seed sees; of a share of them the label is drawn too."""
     batch = Task(truth, samples=count).batch(seed, 0, count)
-    words = [tuple(word[:length]) for word, length in zip(batch.words.tolist(), batch.lengths.tolist(), strict=True)]
+    words = [tuple(word[:length]) for word, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)]
     generator = stream(seed, "noise", count)
     drawn = generator.integers(0, truth.classes, count)
     labels = np.where(generator.random(count) < noise, drawn, batch.finals).tolist()

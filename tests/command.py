@@ -3,10 +3,10 @@
 import subprocess
 import sys
 
-STATEWISE = [sys.executable, "-c", "from statewise.cli import main; main()"]
+STATEWISE = [sys.executable, "-m", "statewise"]
 
 
 def statewise(*arguments, **options):
-    """Calls the command, and gives what it printed and how it ended."""
-    options = {"timeout": 250} | options
+    """Call the command, and return what it printed and how it ended."""
+    options = {"timeout": 600} | options
     return subprocess.run([*STATEWISE, *map(str, arguments)], capture_output=True, text=True, **options)

@@ -72,7 +72,7 @@ def test_declared_facts_hold_on_random_inputs(spec):
 def test_coefficients_are_all_that_acts_where_networks_can_be_stacked(spec):
     one, other = level(spec, seed=0), level(spec, seed=1)
     c, h = one.coefficients(draw(100, INPUT)), draw(100, HIDDEN)
-    assert torch.equal(one.act(c, h), other.act(c, h)) == one.stackable
+    assert torch.equal(one.act(c, h), other.act(c, h)) or not one.stackable
 
 
 @pytest.mark.parametrize("spec", LEVELS)

@@ -209,7 +209,7 @@ def test_a_chain_of_thought_is_written_by_the_model():
 def test_chain_supervision_trains(tmp_path):
     given = options(supervision="chain", model="lstm", hidden=16, steps=200, lr=0.01, late=0, probe=(4,))
     record, model = run(given, tmp_path)
-    assert model.embedding.num_embeddings == given.build_task().tokens
+    assert model.embedding.num_embeddings == given.build_task().vocabulary
     assert record.history[-1].loss < 0.5 * record.history[0].loss
 
 
@@ -221,7 +221,7 @@ def test_validation_words_are_reported_and_can_end_a_run(tmp_path):
     assert record.validation.loss == pytest.approx(record.history[-1].validation)
     assert record.history[-1].validation <= 0.2 < record.history[0].validation
     held = given.build_task().held_out(given.seed)
-    logits = model(torch.from_numpy(held.words)).detach()
+    logits = model(torch.from_numpy(held.tokens)).detach()
     right = sum(int(logits[i, n - 1].argmax()) == held.finals[i] for i, n in enumerate(held.lengths))
     assert record.validation.accuracy == pytest.approx(right / 60)
 

@@ -6,17 +6,22 @@ import pytest
 from pyarrow import parquet
 
 from statewise.errors import FileError
-from statewise.store.export import exporter
+from statewise.runs import Record, RecordedScore
+from statewise.store import exporter
+from statewise.training.options import resolve
 
-FIRST = {
-    "key": "a" * 32,
-    "status": "done",
-    "config": {"task": "parity", "lr": 1, "batch": 16, "test_lengths": [10, 20]},
-}
-SECOND = {"key": "b" * 32, "status": "failed", "config": {"task": "parity", "lr": 0.5, "batch": 32, "fixed": True}}
+SCORES = RecordedScore(length=500, score=0.25), RecordedScore(length=20, score=1.0)
+REASON = 'a comma, a "quote"\nand a line'
+
+
+def _options(**given):
+    return resolve({"task": "parity", "model": "full", **given})
+
+
+FIRST, SECOND = _options(lr=1, batch=16, test_lengths=[10, 20]), _options(lr=0.5, batch=32, samples=7)
 RECORDS = [
-    FIRST | {"scores": [{"length": 500, "score": 0.25}, {"length": 20, "score": 1.0}]},
-    SECOND | {"reason": 'a comma, a "quote"\nand a line'},
+    Record(key=FIRST.key(), status="done", config=FIRST, steps=5, scores=SCORES),
+    Record(key=SECOND.key(), status="failed", config=SECOND, reason=REASON),
 ]
 
 
@@ -26,8 +31,9 @@ def test_a_table_has_every_option_score_and_reason(tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["batch"] for row in rows] == ["16", "32"]
     assert [row["score_20"] for row in rows] == ["1.0", ""]
-    assert [row["test_lengths"] for row in rows] == ["[10, 20]", ""]
-    assert rows[1]["reason"] == RECORDS[1]["reason"]
+    assert [row["test_lengths"] for row in rows] == ["[10, 20]", "[10, 500]"]
+    assert [row["steps"] for row in rows] == ["5", ""]
+    assert rows[1]["reason"] == REASON
     names = list(rows[0])
     assert names.index("score_20") < names.index("score_500") < names.index("batch")
 
@@ -36,9 +42,11 @@ def test_columns_of_a_parquet_file_have_one_type(tmp_path):
     exporter(tmp_path / "runs.parquet")(lambda: RECORDS)
     table = parquet.read_table(tmp_path / "runs.parquet")
     types = {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)}
-    assert (types["lr"], types["batch"], types["fixed"], types["key"]) == ("double", "int64", "bool", "string")
+    assert (types["lr"], types["batch"], types["samples"], types["key"]) == ("double", "int64", "int64", "string")
     assert table.column("lr").to_pylist() == [1.0, 0.5]
     assert table.column("score_500").to_pylist() == [0.25, None]
+    # without any value
+    assert (types["finished"], table.column("finished").to_pylist()) == ("string", [None, None])
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "runs.parquet", "runs.jsonl", "runs.jsonl.gz"])

@@ -1,11 +1,11 @@
-"""Grids say what they hold, and refuse what nobody can run."""
+"""Grids list their runs and refuse what nobody can run; packs are made of runs by shape and cost."""
 
 import pytest
 
 from statewise.errors import GridError
 from statewise.sweep import Costs, Pack, make_packs, read_grid
 
-from .jobs import job, null_jobs
+from .jobs import fake_jobs, job
 
 
 def _grid(tmp_path, text):
@@ -71,13 +71,15 @@ def test_a_missing_file_is_one_sentence(tmp_path):
 
 def test_packs_hold_each_run_once_and_stack_what_has_one_shape():
     jobs = [job("parity", model, lr=lr, seed=s) for model in ("full", "rnn") for lr in (1e-3, 1e-2) for s in range(5)]
-    jobs += [job("modular_addition(3)", "full", seed=s) for s in range(3)] + null_jobs(2500)
+    jobs += [job("modular_addition(3)", "full", seed=s) for s in range(3)]
+    jobs += [job("parity", "my_models.py:Net", seed=s) for s in range(2)]
     packs = make_packs(jobs, Costs(), 2)
     assert sorted(job.key for pack in packs for job in pack.jobs) == sorted(job.key for job in jobs)
     assert [pack.seconds for pack in packs] == sorted((pack.seconds for pack in packs), reverse=True)
     sizes = sorted(len(pack.jobs) for pack in packs)
-    # ten runs of rnn alone; parity and sums mod 3 have other alphabets; null runs by the thousand
-    assert sizes == [1] * 10 + [3, 10, 833, 833, 834]
+    # ten runs of rnn alone, and a user's own; parity and sums mod 3 have other alphabets
+    assert sizes == [1] * 12 + [3, 10]
+    assert {job.stacked for job in jobs if job.options.model == "full"} == {True}
 
 
 def test_packs_are_sized_by_what_runs_have_cost():
@@ -93,19 +95,19 @@ def test_costs_are_those_of_the_same_task_then_of_others_then_guesses():
     drawn = "random_machine(3, seed={}, kind=map)"
     rows = [("full", "statewise", 4, drawn.format(0), 2.0, 100), ("full", "statewise", 4, "parity", 6.0, 100)]
     costs = Costs(rows)
-    assert costs.seconds(job(drawn.format(7), steps=10).config) == pytest.approx(0.2)
-    assert costs.seconds(job("parity", steps=10).config) == pytest.approx(0.6)
-    assert costs.seconds(job("cyclic(4)", steps=10).config) == pytest.approx(0.4)
-    assert costs.known(job("cyclic(4)").config)
-    assert not costs.known(job("parity", "rnn").config)
-    assert costs.seconds(job("parity", "rnn", steps=10).config) == Costs().seconds(
-        job("parity", "rnn", steps=10).config
+    assert costs.seconds(job(drawn.format(7), steps=10).options) == pytest.approx(0.2)
+    assert costs.seconds(job("parity", steps=10).options) == pytest.approx(0.6)
+    assert costs.seconds(job("cyclic(4)", steps=10).options) == pytest.approx(0.4)
+    assert costs.known(job("cyclic(4)").options)
+    assert not costs.known(job("parity", "rnn").options)
+    assert costs.seconds(job("parity", "rnn", steps=10).options) == Costs().seconds(
+        job("parity", "rnn", steps=10).options
     )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 16, 1000])
 def test_a_pack_that_died_is_split_until_runs_are_alone(count):
-    pack = Pack(tuple(null_jobs(count)), 10.0)
+    pack = Pack(tuple(fake_jobs(count)), 10.0)
     seen = [pack]
     while len(seen[-1].jobs) > 1 or seen[-1].attempt == 0:
         parts = seen[-1].split({job.key for job in seen[-1].jobs})

@@ -9,7 +9,7 @@ from statewise.tasks import Lengths, Task
 
 
 def same(a, b):
-    return all(np.array_equal(getattr(a, key), getattr(b, key)) for key in ("words", "lengths", "outputs"))
+    return all(np.array_equal(getattr(a, key), getattr(b, key)) for key in ("tokens", "lengths", "outputs"))
 
 
 TASKS = [
@@ -44,16 +44,16 @@ def test_batches_of_a_block_are_those_of_their_positions():
         assert same(Task(task.machine, lengths).batch(0, position, 16), drawn[position])
         shortest, longest = lengths.bounds(position)
         assert drawn[position].lengths.max() <= longest
-        assert drawn[position].words.shape[1] == drawn[position].lengths.max()
+        assert drawn[position].tokens.shape[1] == drawn[position].lengths.max()
         assert drawn[position].lengths.min() >= (shortest if position < 150 else 2)
-    texts = {drawn[p].words.tobytes() for p in drawn}
+    texts = {drawn[p].tokens.tobytes() for p in drawn}
     assert len(texts) == 260
 
 
 @pytest.mark.parametrize("task", WORDS, ids=range(len(WORDS)))
 def test_answers_are_the_machines(task):
     batch = task.batch(0, 3, 32)
-    for word, length, outputs, final in zip(batch.words, batch.lengths, batch.outputs, batch.finals, strict=True):
+    for word, length, outputs, final in zip(batch.tokens, batch.lengths, batch.outputs, batch.finals, strict=True):
         assert task.lengths.shortest <= length <= task.lengths.longest
         assert np.array_equal(outputs[:length], task.machine.outputs[task.machine.track(word[:length])])
         assert final == task.machine.answer(word[:length])
@@ -71,16 +71,16 @@ def test_answers_are_asked_for_at_the_end_or_after_each_symbol(supervision):
 
 def test_a_chain_is_the_word_then_its_outputs():
     task = TASKS[4]
-    assert task.tokens == 5 + 1 + 5
+    assert task.vocabulary == 5 + 1 + 5
     assert task.written_length(500) == 1000
     plain, chain = Task(task.machine).batch(3, 2, 40), task.batch(3, 2, 40)
     for row in range(40):
         n = int(plain.lengths[row])
         outputs = plain.outputs[row, :n].tolist()
-        expected = [*plain.words[row, :n].tolist(), 5, *(6 + o for o in outputs[:-1])]
+        expected = [*plain.tokens[row, :n].tolist(), 5, *(6 + o for o in outputs[:-1])]
         assert chain.lengths[row] == 2 * n
-        assert chain.words[row, : 2 * n].tolist() == expected
-        assert not chain.words[row, 2 * n :].any()
+        assert chain.tokens[row, : 2 * n].tolist() == expected
+        assert not chain.tokens[row, 2 * n :].any()
         assert np.flatnonzero(chain.asked[row]).tolist() == list(range(n, 2 * n))
         assert chain.outputs[row, n : 2 * n].tolist() == outputs
     assert np.array_equal(chain.finals, plain.finals)
@@ -93,7 +93,7 @@ def test_words_never_reach_the_error_output():
     error = task.machine.output_names.index("error")
     for position in range(20):
         batch = task.batch(0, position)
-        inside = np.arange(batch.words.shape[1]) < batch.lengths[:, None]
+        inside = np.arange(batch.tokens.shape[1]) < batch.lengths[:, None]
         assert not (batch.outputs[inside] == error).any()
     assert task.classes == 5
 
@@ -102,8 +102,8 @@ def test_dead_ends_are_not_entered():
     # 0 leads to 1 or 2; from 1 all moves are errors
     m = Machine([[1, 2], [3, 3], [2, 0], [3, 3]], outputs=[0, 1, 1, 2], output_names=["a", "b", "error"])
     batch = Task(m).batch(0, 0, 200)
-    inside = np.arange(batch.words.shape[1]) < batch.lengths[:, None]
-    visited = m.track(batch.words)[inside]
+    inside = np.arange(batch.tokens.shape[1]) < batch.lengths[:, None]
+    visited = m.track(batch.tokens)[inside]
     assert set(visited.tolist()) == {0, 2}
 
 
@@ -118,7 +118,7 @@ def test_lengths_are_uniform_and_symbols_too():
     batch = task.batch(0, 0, 20_000)
     counts = np.bincount(batch.lengths, minlength=11)[2:]
     assert abs(counts - 20_000 / 9).max() < 5 * (20_000 / 9) ** 0.5
-    symbols = np.bincount(batch.words[:, 0], minlength=5)
+    symbols = np.bincount(batch.tokens[:, 0], minlength=5)
     assert abs(symbols - 4_000).max() < 5 * 4_000**0.5
 
 
@@ -140,10 +140,10 @@ def test_lengths_grow_early_and_late():
 def test_fixed_sets_are_different_words_and_epochs_use_each_once():
     task = TASKS[3]
     held = task.held_out(1)
-    held_words = {(int(n), tuple(w[:n])) for w, n in zip(held.words, held.lengths, strict=True)}
+    held_words = {(int(n), tuple(w[:n])) for w, n in zip(held.tokens, held.lengths, strict=True)}
     assert len(held_words) == 20
     seen = [task.batch(1, position, 10) for position in range(8)]
-    words = [(int(n), tuple(w[:n])) for b in seen for w, n in zip(b.words, b.lengths, strict=True)]
+    words = [(int(n), tuple(w[:n])) for b in seen for w, n in zip(b.tokens, b.lengths, strict=True)]
     assert len(set(words[:40])) == 40
     assert set(words[:40]) == set(words[40:])
     assert words[:40] != words[40:]
@@ -166,7 +166,7 @@ BAD = [
     (lambda: Task(machine("parity"), Lengths(2, 6, growth=5), samples=9), "one distribution"),
     (lambda: Task(machine("parity"), samples=0), "samples is 0"),
     (lambda: Task(machine("parity"), validation=3), "give samples too"),
-    (lambda: Task(machine("parity"), Lengths(2, 3), samples=50).batch(0, 0), "only about 12 different words"),
+    (lambda: Task(machine("parity"), Lengths(2, 3), samples=50).batch(0, 0), "only about 12 different sequences"),
     (lambda: Task(machine("parity")).held_out(0), "no validation"),
     (lambda: Task(machine("parity")).test(0, 0, 5), "test length is 0"),
 ]

@@ -64,7 +64,7 @@ def test_stacked_steps_are_those_of_autograd_and_torchs_adamw(monkeypatch, model
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
     for step in range(12):
         batch = reference.task.batch(reference.seed, step, 64)
-        logits = model(torch.from_numpy(batch.words))[torch.arange(64), torch.from_numpy(batch.lengths) - 1]
+        logits = model(torch.from_numpy(batch.tokens))[torch.arange(64), torch.from_numpy(batch.lengths) - 1]
         optimiser.zero_grad()
         torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.finals)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -140,3 +140,14 @@ def test_a_member_does_not_depend_on_its_companions(model, late):
         ends.append([weight.detach() for weight in members[0].model.parameters()])
     for other in ends[1:]:
         assert all(torch.equal(one, same) for one, same in zip(ends[0], other, strict=True))
+
+
+@pytest.mark.parametrize("model", ["full", "block(2)", "lstm"])
+def test_training_goes_on_after_a_change_of_type(model):
+    training = build_training(options(model=model))
+    advance([training], 3)
+    training.model.double()
+    advance([training], 3)
+    assert training.step == 6
+    assert {moment.dtype for moments in training.moments.values() for moment in moments} == {torch.float64}
+    assert not training.diverged

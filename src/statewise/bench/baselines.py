@@ -15,7 +15,7 @@ SYMBOLS, CLASSES, BATCH, TIME = 5, 5, 64, 10
 
 
 def measure() -> list[Row]:
-    """Times a forward and a backward pass over a batch of training words."""
+    """Time a forward and a backward pass over a batch of training sequences."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.filterwarnings("ignore", module="transformers.*")
     try:
@@ -36,7 +36,7 @@ def measure() -> list[Row]:
 
 
 def gpt2(symbols: int, width: int, layers: int) -> Any:
-    """Builds the Transformer of `transformers` of the shape that ours has."""
+    """Build the Transformer of `transformers` of the shape that ours has."""
     from transformers import GPT2Config, GPT2Model
 
     sizes: dict[str, Any] = {
@@ -50,7 +50,7 @@ def gpt2(symbols: int, width: int, layers: int) -> Any:
 
 
 def mamba(symbols: int, width: int, layers: int) -> Any:
-    """Builds the Mamba of `transformers` of the shape that ours has."""
+    """Build the Mamba of `transformers` of the shape that ours has."""
     from transformers import MambaConfig, MambaModel
 
     sizes: dict[str, Any] = {"vocab_size": symbols, "hidden_size": width, "num_hidden_layers": layers}

@@ -8,27 +8,25 @@ import math
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
 
+from statewise.bench.steps import training_step
 from statewise.bench.timing import Row, best_times
 from statewise.errors import WrongAnswerError
 from statewise.models.tracker import StateTracker
-from statewise.training.adam import Adam
 
 BASE = {"T": 64, "B": 64, "H": 64, "V": 5}
 SIZES = {"T": (64, 256, 1024, 4096), "B": (16, 64, 256, 1024), "H": (32, 64, 128, 256), "V": (2, 5, 10, 25, 50)}
 # the exponent that we aim to stay below; None informs
 BOUNDS = {"T": 1.05, "B": 1.05, "H": None, "V": None}
 LONG, LIMIT_BYTES = 10_000, 2_000_000_000
-_MEMORY = "from statewise.bench.growth import peak_of_long_words; print(peak_of_long_words())"
+_MEMORY = "from statewise.bench.growth import peak_of_long_sequences; print(peak_of_long_sequences())"
 
 
 def measure() -> list[Row]:
-    """Times steps along each axis, and takes the peak memory of training on words of 10,000 symbols."""
+    """Time steps along each axis, and measure the peak memory of training on sequences of 10,000 symbols."""
     rows = []
     for name, seconds, exponent in curves():
         sizes = SIZES[name]
@@ -40,7 +38,7 @@ def measure() -> list[Row]:
         rows.append(Row(case, f"growth with exponent {bound or 2.0}", seconds[-1], allowed, bound and 1.0))
     done = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise WrongAnswerError("training on words of 10,000 symbols failed; nothing was measured")
+        raise WrongAnswerError("training on sequences of 10,000 symbols failed; nothing was measured")
     peak = int(done.stdout)
     # in this row, seconds stand for gigabytes
     case = f"peak memory of full, H 64, B 64, T {LONG:,}, in GB"
@@ -49,7 +47,7 @@ def measure() -> list[Row]:
 
 
 def curves() -> list[tuple[str, list[float], float]]:
-    """Gives, for each axis, the time of a step at each size and the fitted exponent of time against size."""
+    """Return, for each axis, the time of a step at each size and the fitted exponent of time against size."""
     found = []
     for name, sizes in SIZES.items():
         seconds = []
@@ -60,8 +58,8 @@ def curves() -> list[tuple[str, list[float], float]]:
     return found
 
 
-def peak_of_long_words() -> int:
-    """Takes two training steps on words of 10,000 symbols, and gives the process's peak memory in bytes."""
+def peak_of_long_sequences() -> int:
+    """Take two training steps on sequences of 10,000 symbols, and return the process's peak memory in bytes."""
     torch.set_num_threads(1)
     step = _step(T=LONG, B=64, H=64, V=5)
     step()
@@ -69,25 +67,16 @@ def peak_of_long_words() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _step(T: int, B: int, H: int, V: int) -> Any:
+def _step(T: int, B: int, H: int, V: int) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     model = StateTracker(V, V, H, "full", generator=generator)
     tokens = torch.randint(0, V, (B, T), generator=generator)
     answers = torch.randint(0, V, (B,), generator=generator)
-    lengths = torch.full((B,), T)
-    optimiser = Adam(model.parameters(), lr=1e-6)
-
-    def one() -> None:
-        optimiser.zero_grad()
-        loss = nn.functional.cross_entropy(model.at_end(tokens, lengths), answers)
-        loss.backward()
-        optimiser.step()
-
-    return one
+    return training_step(model, tokens, torch.full((B,), T), answers)
 
 
 def _exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """Fits log seconds = exponent log size + constant, by least squares."""
+    """Fit log seconds = exponent log size + constant, by least squares."""
     xs, ys = [math.log(size) for size in sizes], [math.log(second) for second in seconds]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     above = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))

@@ -1,4 +1,4 @@
-"""How long does a trained full model take to read, one stream symbol by symbol, and many words at once?"""
+"""How long does a trained full model take to read, one stream symbol by symbol, and many sequences at once?"""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from statewise.machines import machine
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import unroll_normalised
 from statewise.tasks import Task
-from statewise.training.evaluation import evaluate
+from statewise.training.evaluation import evaluate_model
 
-HIDDEN, SYMBOLS, WORDS, LENGTH = 256, 10, 256, 500
+HIDDEN, SYMBOLS, SEQUENCES, LENGTH = 256, 10, 256, 500
 
 
 def measure() -> list[Row]:
-    """Times a step of one stream, the states of many words, and a whole evaluation."""
+    """Time a step of one stream, the states of many sequences, and a whole evaluation."""
     ours = StateTracker(SYMBOLS, SYMBOLS, HIDDEN, "full", generator=torch.Generator().manual_seed(0)).eval()
     theirs = LSTMTracker(SYMBOLS, HIDDEN).eval()
-    tokens = torch.randint(0, SYMBOLS, (WORDS, LENGTH), generator=torch.Generator().manual_seed(1))
+    tokens = torch.randint(0, SYMBOLS, (SEQUENCES, LENGTH), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         _check(ours, tokens[:8, :40])
         token, state = tokens[:1, 0], ours.init_state(1)
@@ -31,18 +31,18 @@ def measure() -> list[Row]:
             return theirs.readout(output[:, -1])
 
         one = best_times({"ours": lambda: ours.step(token, state), "lstm": stream_theirs})
-        start = ours.init_state(WORDS)
-        lengths = torch.full((WORDS,), LENGTH)
+        start = ours.init_state(SEQUENCES)
+        lengths = torch.full((SEQUENCES,), LENGTH)
         many = best_times(
             {"ours": lambda: ours.advance(tokens, start), "lstm": lambda: theirs.at_end(tokens, lengths)}, repeats=3
         )
     task = Task(machine(f"modular_addition({SYMBOLS})"))
-    whole = best_times({"ours": lambda: evaluate(ours, task, [LENGTH], 1_000, 0)}, repeats=3)
+    whole = best_times({"ours": lambda: evaluate_model(ours, task, [LENGTH], 1_000, 0)}, repeats=3)
     sizes = f"full, H {HIDDEN}, V {SYMBOLS}"
     return [
         Row(f"{sizes}, B 1, one symbol", "nn.LSTM", one["ours"], one["lstm"], 1.0),
-        Row(f"{sizes}, B {WORDS}, T {LENGTH}", "nn.LSTM", many["ours"], many["lstm"], 5.0),
-        Row(f"{sizes}, evaluation of 1,000 words of {LENGTH}", "one second", whole["ours"], 1.0, 1.0),
+        Row(f"{sizes}, B {SEQUENCES}, T {LENGTH}", "nn.LSTM", many["ours"], many["lstm"], 5.0),
+        Row(f"{sizes}, evaluation of 1,000 sequences of {LENGTH}", "one second", whole["ours"], 1.0, 1.0),
     ]
 
 

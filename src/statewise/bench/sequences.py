@@ -18,7 +18,7 @@ HIDDEN = 64
 
 
 def measure_long() -> list[Row]:
-    """Times B 8, T 1,000: rotations, diagonals and small blocks."""
+    """Time B 8, T 1,000: rotations, diagonals and small blocks."""
     batch, length = 8, 1_000
     x = _inputs(batch, length)
     lstm = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
@@ -40,7 +40,7 @@ def measure_long() -> list[Row]:
 
 
 def measure_one_stream() -> list[Row]:
-    """Times one sequence of 10,000 steps: rotations and diagonals, also against stepping through it."""
+    """Time one sequence of 10,000 steps: rotations and diagonals, also against stepping through it."""
     length = 10_000
     x = _inputs(1, length)
     lstm = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
@@ -90,7 +90,7 @@ def _checked(level: str, x: Tensor) -> BilinearRNN:
 
 
 def _settle(rnn: BilinearRNN) -> None:
-    """Brings A(x) near 1, as a recurrence that has learned to remember is: a thousand steps then stay in range."""
+    """Bring A(x) near 1, as that of a recurrence that has learned to remember is: a thousand steps then stay in range."""
     with torch.no_grad():
         transition = rnn.layers[0]
         if isinstance(transition, Diagonal | Block):

@@ -1,7 +1,8 @@
 """How long does a training step over tokens take: forward, backward and Adam, against an einsum and an nn.LSTM?"""
 
-from collections.abc import Callable
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +10,23 @@ from torch import Tensor, nn
 from statewise.bench.timing import Row, best_times, require_close
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import unroll
-from statewise.training.adam import Adam
+from statewise.training.adam import adam_step
 from statewise.transitions import Full
 
 BATCH, TIME = 64, 10
+_RATE = 1e-6
+
+
+class Answering(Protocol):
+    """A model that is asked after the last token of each sequence."""
+
+    def at_end(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits after the last token."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Return what is trained."""
+        ...
 
 
 class LSTMTracker(nn.Module):
@@ -25,7 +39,7 @@ class LSTMTracker(nn.Module):
         self.readout = nn.Linear(hidden, symbols)
 
     def at_end(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Gives logits after the last token."""
+        """Return logits after the last token."""
         return self.readout(self.lstm(self.embedding(tokens))[0][:, -1])
 
 
@@ -42,7 +56,7 @@ class EinsumTracker(nn.Module):
         self.readout = nn.Parameter(like.readout.detach().clone())
 
     def at_end(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Gives logits after the last token."""
+        """Return logits after the last token."""
         h = self.initial_state.expand(len(tokens), -1)
         for t in range(tokens.shape[1]):
             h = torch.einsum("ijk,bk,bj->bi", self.weight, self.embeddings[tokens[:, t]], h)
@@ -50,13 +64,13 @@ class EinsumTracker(nn.Module):
 
 
 def measure_full() -> list[Row]:
-    """Times a full model with a trained embedding against the paper's equation."""
+    """Time a full model with a trained embedding against the paper's equation."""
     symbols, hidden = 5, 256
     ours = StateTracker(
         symbols, symbols, hidden, "full", embedding=hidden, readout="plain", generator=torch.Generator().manual_seed(0)
     )
     theirs = EinsumTracker(ours)
-    tokens, lengths, _ = _words(symbols)
+    tokens, lengths, _ = _batch(symbols)
     require_close("step-full", ours.at_end(tokens, lengths), theirs.at_end(tokens, lengths))
     times = best_times({"ours": step(ours, symbols), "theirs": step(theirs, symbols)}, repeats=3, most_s=30)
     case = f"full, B {BATCH}, T {TIME}, H = D = {hidden}, V {symbols}, W and embedding trained"
@@ -64,7 +78,7 @@ def measure_full() -> list[Row]:
 
 
 def measure_table() -> list[Row]:
-    """Times a full model of one-hot tokens against an nn.LSTM of the same width."""
+    """Time a full model of one-hot tokens against an nn.LSTM of the same width."""
     rows = []
     for hidden, symbols, target in ((256, 5, 5.0), (64, 5, 3.0), (256, 50, 2.0), (64, 50, 2.0)):
         ours = _checked(symbols, hidden)
@@ -77,7 +91,7 @@ def measure_table() -> list[Row]:
 
 
 def measure_limit() -> list[Row]:
-    """Times the same against nothing but the multiplications, as this machine's own matrix product does them."""
+    """Time the same against nothing but the multiplications, as this machine's own matrix product does them."""
     hidden, symbols = 256, 5
     ours = _checked(symbols, hidden)
     rows, matrix = torch.randn(BATCH, hidden), torch.randn(hidden, hidden)
@@ -94,20 +108,33 @@ def measure_limit() -> list[Row]:
     return [Row(case, f"{3 * TIME} products of {BATCH} x {hidden} x {hidden}", times["ours"], times["limit"], 0.5)]
 
 
-def step(model: Any, symbols: int) -> Callable[[], None]:
-    """Gives a training step: forward, backward and Adam, the same Adam for all."""
-    tokens, lengths, answers = _words(symbols)
-    optimiser = Adam([p for p in model.parameters() if p.requires_grad], lr=1e-6)
+def step(model: Answering, symbols: int) -> Callable[[], None]:
+    """Return a training step on random sequences."""
+    return training_step(model, *_batch(symbols))
+
+
+def training_step(model: Answering, tokens: Tensor, lengths: Tensor, answers: Tensor) -> Callable[[], None]:
+    """Return a training step: forward, backward and Adam, the same Adam for all."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    # Adam moves ensembles, of which this has one member
+    moved = [weight.detach().unsqueeze(0) for weight in weights]
+    moments = [(torch.zeros_like(weight), torch.zeros_like(weight)) for weight in moved]
+    counts = itertools.count(1)
 
     def one() -> None:
-        optimiser.zero_grad()
+        for weight in weights:
+            weight.grad = None
         nn.functional.cross_entropy(model.at_end(tokens, lengths), answers).backward()
-        optimiser.step()
+        count = float(next(counts))
+        with torch.no_grad():
+            for weight, parameter, means in zip(weights, moved, moments, strict=True):
+                assert weight.grad is not None
+                adam_step(parameter, weight.grad.unsqueeze(0), means, count, [_RATE], [0.0])
 
     return one
 
 
-def _words(symbols: int) -> tuple[Tensor, Tensor, Tensor]:
+def _batch(symbols: int) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, symbols, (BATCH, TIME), generator=generator)
     answers = torch.randint(0, symbols, (BATCH,), generator=generator)
@@ -115,10 +142,10 @@ def _words(symbols: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _checked(symbols: int, hidden: int) -> StateTracker:
-    """Builds our model, and compares its answers and its gradient with the reference."""
+    """Build our model, and compare its answers and its gradient with the reference."""
     generator = torch.Generator().manual_seed(0)
     model = StateTracker(symbols, symbols, hidden, "full", readout="normalised", generator=generator)
-    tokens, lengths, answers = _words(symbols)
+    tokens, lengths, answers = _batch(symbols)
     one_hot = nn.functional.one_hot(tokens, symbols).float()
     states, _ = unroll(model.transition, one_hot, model.initial_state.expand(BATCH, -1))
     slow = nn.functional.normalize(states[:, -1], dim=-1) @ model.readout.T

@@ -1,4 +1,4 @@
-"""How times are taken, and what a benchmark gives."""
+"""How times are taken, and what a benchmark returns."""
 
 import gc
 import time
@@ -34,8 +34,8 @@ class Row:
         """How many times faster we are."""
         return self.rival_s / self.ours_s
 
-    def written(self) -> dict[str, Any]:
-        """Gives the row as plain values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON has it."""
         return {
             "case": self.case,
             "rival": self.rival,
@@ -46,15 +46,23 @@ class Row:
         }
 
 
+    def sentence(self) -> str:
+        """Write the comparison for a reader."""
+        scale, unit = unit_of(self.case)
+        ours, rival = f"{self.ours_s * scale:.3g} {unit}", f"{self.rival_s * scale:.3g} {unit}"
+        aim = "" if self.target is None else f" (aim {self.target:g})"
+        return f"{ours}, {self.rival} {rival}: {self.ratio:.2f} x{aim}"
+
+
 def unit_of(case: str) -> tuple[float, str]:
-    """Gives by what the numbers of a case are multiplied to be shown, and in which unit."""
+    """Return by what the numbers of a case are multiplied to be shown, and their unit."""
     return (1.0, "GB") if case.endswith("in GB") else (1e3, "ms")
 
 
 def best_times(
     calls: Mapping[str, Callable[[], object]], repeats: int = 7, least_s: float = 0.05, most_s: float = 6.0
 ) -> dict[str, float]:
-    """Times several calls by turns, and gives the best time of each.
+    """Time several calls by turns, and return the best time of each.
 
     By turns, so that a busy moment of the machine meets all alike; the best, since noise only ever adds. A call that
     is shorter than `least_s` is repeated within a turn; turns end early once they have taken `most_s` in all.
@@ -84,7 +92,7 @@ def best_times(
 
 
 def require_close(what: str, found: Tensor, expected: Tensor) -> None:
-    """Refuses to go on where two ways of computing the same do not agree, to a thousandth of the largest entry."""
+    """Refuse to go on where two ways of computing the same do not agree, to a thousandth of the largest entry."""
     largest = float(expected.detach().abs().max())
     if found.shape != expected.shape or not float((found - expected).detach().abs().max()) <= 1e-3 * largest:
         raise WrongAnswerError(f"{what}: the answers differ from the reference; nothing was timed")

@@ -14,8 +14,8 @@ from statewise.machines import Machine
 from statewise.runs.run import Run
 from statewise.wording import Lines, Result, columns, fixed
 
-# what models train on must be the same for all of them: recipes would let lengths grow by level
-_EQUAL_TERMS = {"late": 0, "supervision": "final"}
+# what models train on must be the same for all of them: recipes let lengths grow by level
+_EQUAL_TERMS = {"late": 0, "growth_share": 0.3, "supervision": "final"}
 # hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
 _SEARCH = 200_000
 _STRENGTH = ("refuted", "unknown", "horizon", "proven")
@@ -84,12 +84,13 @@ class Comparison(Result):
         """Return the table for a reader: mean ± standard deviation over seeds, beside the best constant answer."""
         head = ["task", "model", "parameters", "training lengths"]
         head += [part for length in self.lengths for part in (f"length {length:,}", "constant")]
+        head.append("verdict")
         rows = [head]
         for cell in self.cells:
-            row = [cell.task, cell.model, f"{cell.parameters:,}", _spread(cell.train)]
+            row = [cell.task, _short(cell.model), f"{cell.parameters:,}", _spread(cell.train)]
             for length in self.lengths:
                 row += [_spread(cell.scores[length]), fixed(cell.constant[length])]
-            rows.append(row)
+            rows.append([*row, cell.verdict or "-"])
         return [("", line) for line in (*columns(rows), self.terms)]
 
     def plot(self, path: PathLike) -> Path:
@@ -98,7 +99,7 @@ class Comparison(Result):
 
         tasks = list(dict.fromkeys(cell.task for cell in self.cells))
         panels = {
-            task: {c.model: [(n, fmean(s)) for n, s in c.scores.items()] for c in self.cells if c.task == task}
+            task: {_short(c.model): [(n, fmean(s)) for n, s in c.scores.items()] for c in self.cells if c.task == task}
             for task in tasks
         }
         draw_comparison(Path(path), panels)
@@ -119,8 +120,8 @@ def compare(
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
 
-    Models train on the same sequences (2 to 10 symbols, answered at the end), steps and batch; rates and widths are
-    those of each model's recipe unless given.
+    Models train on the same sequences (2 to 10 symbols, short ones first, answered at the end), steps and batch; rates
+    and widths are those of each model's recipe unless given.
 
     Args:
         tasks: the machines
@@ -219,6 +220,11 @@ def _verdict(run: Run) -> str | None:
 def _weakest(verdicts: list[str | None]) -> str | None:
     known = [verdict for verdict in verdicts if verdict is not None]
     return min(known, key=_STRENGTH.index) if len(known) == len(verdicts) else None
+
+
+def _short(model: str) -> str:
+    """Return a model's name without the file or module of a class of one's own."""
+    return model.rpartition(":")[2]
 
 
 def _spread(scores: Sequence[float]) -> str:

@@ -14,6 +14,7 @@ from statewise.models.levels import build_transition
 from statewise.models.tracker import check_transition
 from statewise.recurrence import sequence_backend, unroll_normalised, unroll_sequence
 from statewise.transitions import Transition
+from statewise.transitions.transition import divide_by_largest
 
 Inputs = Float[Tensor, "batch time input"]
 Outputs = Float[Tensor, "batch time hidden"]
@@ -98,7 +99,7 @@ class BilinearRNN(nn.Module):
         self.to(device=device, dtype=dtype)
 
     def extra_repr(self) -> str:
-        """Shows the arguments."""
+        """Show the arguments."""
         stack = f", num_layers={self.num_layers}, residual={self.residual}, dropout={self.dropout}"
         return (
             f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, additive={self.additive!r}, "
@@ -124,7 +125,7 @@ class BilinearRNN(nn.Module):
         self._forced = name
 
     def init_state(self, batch: int) -> State:
-        """Gives the state before the first input, the same for each row; gradients reach its parameter."""
+        """Return the state before the first input, the same for each row; gradients reach its parameter."""
         if batch < 0:
             raise InputError(f"init_state got a batch of {batch}; expected 0 or more; correct it")
         return self.initial_state.unsqueeze(1).repeat(1, batch, 1)
@@ -135,7 +136,7 @@ class BilinearRNN(nn.Module):
         h0: Tensor | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor]:
-        """Runs over a sequence: gives the last layer's h_t for every t, and every layer's last state.
+        """Run over a sequence: return the last layer's h_t for every t, and every layer's last state.
 
         Args:
             x: inputs, or a PackedSequence of them, in which case the output is one too.
@@ -154,7 +155,7 @@ class BilinearRNN(nn.Module):
         return self._restore(batched, torch.stack(finals), x)
 
     def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Advances by one input [batch, input]: gives the last layer's h_t [batch, hidden], and the new state."""
+        """Advance by one input [batch, input]: return the last layer's h_t [batch, hidden], and the new state."""
         self._check_step(x_t, state)
         finals = []
         with torch.autocast(device_type=x_t.device.type, enabled=False):
@@ -168,7 +169,7 @@ class BilinearRNN(nn.Module):
     def normalised(
         self, x: Tensor, h0: Tensor | None = None, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Runs over a sequence with states of norm 1 and the logarithms of their norms, at any length.
+        """Run over a sequence with states of norm 1 and the logarithms of their norms, at any length.
 
         exp(log_norm) h is what `forward` gives, where that can be represented. Layers after the first see inputs of
         norm 1, which changes nothing if there is a norm between them, and is refused if there is none.
@@ -194,19 +195,18 @@ class BilinearRNN(nn.Module):
         return (output, times.squeeze(-1)), (h_n, lasts.squeeze(-1))
 
     def _between(self, layer: int, entered: Tensor, left: Tensor) -> Tensor:
-        """Makes the next layer's input of this layer's output; the last layer's output stays as it is."""
+        """Make the next layer's input of this layer's output; the last layer's output stays as it is."""
         if layer == self.num_layers - 1:
             return left
         norm = self.norms[layer]
         if isinstance(norm, nn.RMSNorm):
             # a state of any scale, however small, then means the same: the norm's epsilon would tell them apart
-            largest = left.detach().abs().amax(dim=-1, keepdim=True)
-            left = left / torch.where(largest > 0, largest, 1.0)
+            left, _, _ = divide_by_largest(left)
         value = nn.functional.dropout(norm(left), self.dropout, self.training)
         return value + entered if self.residual and entered.shape[-1] == value.shape[-1] else value
 
     def _arrange(self, x: Tensor, h0: Any, lengths: Any) -> tuple[Inputs, State, Int[Tensor, " batch"] | None]:
-        """Checks the arguments, and gives them as [batch, time, input], [layers, batch, hidden] and a tensor."""
+        """Check the arguments, and return them as [batch, time, input], [layers, batch, hidden] and a tensor."""
         where = f"BilinearRNN({self.input_size}, {self.hidden_size})"
         if h0 is not None and not isinstance(h0, Tensor):
             raise InputError(
@@ -255,7 +255,7 @@ class BilinearRNN(nn.Module):
         return given
 
     def _restore(self, output: Outputs, state: State, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Gives output and state in the layout of the inputs."""
+        """Return output and state in the layout of the inputs."""
         if x.ndim == 2:
             return output.squeeze(0), state.squeeze(1)
         return (output if self.batch_first else output.transpose(0, 1)), state

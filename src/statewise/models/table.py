@@ -137,7 +137,7 @@ TABLE: tuple[Kind, ...] = (
         matrix="real numbers, linear in x",
         parameters="H D",
         count=lambda h, d, a: h * d,
-        tracks="of groups, those of elements of order 2 (parity)",
+        tracks="of groups, those of exponent 2 (parity)",
         compiler=f"{_COMPILERS}:write_diagonal",
     ),
     Kind(

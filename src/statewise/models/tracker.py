@@ -18,7 +18,7 @@ Readout = Literal["plain", "normalised"]
 
 
 def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps a recurrence in the dtype of its weights: errors of a product of many matrices grow with its length."""
+    """Keep a recurrence in the dtype of its weights: errors of a product of many matrices grow with its length."""
 
     @wraps(method)
     def inside(self: "StateTracker", *args: Any) -> Any:

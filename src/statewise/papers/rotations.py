@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from statewise.models import SequenceModel, StateTracker
@@ -60,8 +59,7 @@ def angles_of(model: SequenceModel) -> Angles | None:
     """Return the angles of a network by plane and symbol; None where it does not rotate."""
     if not isinstance(model, StateTracker) or not isinstance(model.transition, Rotation):
         return None
-    with torch.no_grad():
-        by_symbol = token_table(model.transition, model.embeddings)
+    by_symbol = token_table(model.transition, model.embeddings).detach()
     readout = model.readout.detach().numpy()
     weights = np.linalg.norm(readout.reshape(len(readout), -1, 2), axis=(0, 2))
     return Angles(by_symbol.T.numpy(), weights)

@@ -2,23 +2,27 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from statewise.files import write_whole
 from statewise.papers import read_paper, table_of
+from statewise.papers.facts import FrozenScore, frozen_parity
+from statewise.report.angles import draw_angles
 from statewise.report.charts import fixed, score_text
-from statewise.report.entries import FAR, TRACKED, Run, judged_at, read_runs
+from statewise.report.entries import TRACKED, Entry, judged_at, read_entries
 from statewise.report.heat import MARKS, MEANINGS, STEPS, heat_of
-from statewise.report.levels import ladder
-from statewise.report.listing import listing, made_by, moment_of
+from statewise.report.hierarchy import summarise_levels
+from statewise.report.listing import listing, made_with, moment_of
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
-from statewise.report.portraits import draw_angles, draw_portraits, table_of_arrows
-from statewise.store import STATUSES, Store
+from statewise.report.portraits import draw_portraits, table_of_arrows
+from statewise.runs.record import STATUSES
+from statewise.store import LENGTH, Store
+from statewise.training.options import RunOptions
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic")
 _RECIPES = {
@@ -28,8 +32,35 @@ _RECIPES = {
 }
 
 
+@dataclass(frozen=True)
+class Head:
+    """What the top of the page shows.
+
+    Args:
+        runs: how many there are.
+        statuses: how many ended how.
+        tasks: how many there are, seeds of random machines aside.
+        models: how many there are.
+        scored: how many runs have a score.
+        seconds: of one core, of all runs.
+        made: with what runs were made, and how many.
+        first: when the first run finished.
+        last: when the last one did.
+    """
+
+    runs: int
+    statuses: tuple[tuple[str, int], ...]
+    tasks: int
+    models: int
+    scored: int
+    seconds: float
+    made: tuple[tuple[str, int], ...]
+    first: str | None
+    last: str | None
+
+
 def write_page(store: Store, file: Path, preset: str) -> None:
-    """Writes the page of a store.
+    """Write the page of a store.
 
     Args:
         store: open to be read.
@@ -37,17 +68,18 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         preset: of the paper's tables; their numbers come from the runs of this preset.
     """
     paper = read_paper()
-    runs = read_runs(store.records())
-    by_key = {run.key: run for run in runs}
+    entries = read_entries(store.records())
+    by_key = {entry.key: entry for entry in entries}
+    records = [entry.record for entry in entries]
     # a table's ceilings take a while, and nobody reads them where nothing was run
-    asked = [name for name in TABLES if _has_any(runs, paper.runs(name, preset))]
-    heats = [heat_of(table_of(paper, name, preset, store.records()), by_key) for name in asked]
+    wanted = [name for name in TABLES if _has_any(entries, paper.runs(name, preset))]
+    heats = [heat_of(table_of(paper, name, preset, records), by_key) for name in wanted]
     shown = [heat for heat in heats if heat is not None]
     page = _environment().from_string(_part("page.html.j2"))
     text = page.render(
         style=Markup(_part("style.css")),
         script=Markup(_part("page.js")),
-        head=_head(runs),
+        head=_head(entries),
         preset=preset,
         heats=shown,
         missing=[(name, paper.title(name)) for name in TABLES if name not in {heat.table.name for heat in shown}],
@@ -55,52 +87,49 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         marks=MARKS,
         meanings=MEANINGS,
         steps=STEPS,
-        stated=FAR,
-        far=judged_at(run.scores for run in runs),
-        looked=runs[0].looked if runs else FAR,
+        stated=LENGTH,
+        judged=judged_at(entry.scores for entry in entries),
+        probed=entries[0].probed if entries else LENGTH,
         tracked=TRACKED,
-        rungs=ladder(runs),
-        lengths=length_sheets(runs),
-        learning=learning_sheets(runs),
-        figures=[*data_sheets(runs), *additive_sheets(runs, _frozen(runs, preset))],
-        angles=draw_angles(store, runs),
-        portraits=[(portrait, table_of_arrows(portrait.machine)) for portrait in draw_portraits(store, runs)],
-        listing=listing(runs),
+        levels=summarise_levels(entries),
+        lengths=length_sheets(entries),
+        learning=learning_sheets(entries),
+        figures=[*data_sheets(entries), *additive_sheets(entries, _frozen(entries, preset))],
+        angles=draw_angles(store, entries),
+        portraits=[(portrait, table_of_arrows(portrait.machine)) for portrait in draw_portraits(store, entries)],
+        listing=listing(entries),
     )
     write_whole(file, text)
 
 
-def _frozen(runs: Sequence[Run], preset: str) -> list[dict[str, Any]]:
-    """Computes what belongs beside runs with additive terms, where there are any."""
-    if all(run.additive == "none" for run in runs):
-        return []
-    from statewise.papers.facts import frozen_parity
-
-    return frozen_parity(preset)
+def _frozen(entries: Sequence[Entry], preset: str) -> list[FrozenScore]:
+    """Compute what belongs beside runs with additive terms, where there are any."""
+    return frozen_parity(preset) if any(entry.options.additive != "none" for entry in entries) else []
 
 
-def _has_any(runs: Sequence[Run], configs: Iterable[dict[str, Any]]) -> bool:
-    """Whether any run is on a task of these configs, with its model."""
-    wanted = {(config["task"], config["model"]) for config in configs}
-    return any((run.task, run.model) in wanted for run in runs)
+def _has_any(entries: Sequence[Entry], runs: Iterable[RunOptions]) -> bool:
+    """Return whether any run of a store is on a task of planned runs, with its model."""
+    wanted = {(run.task, run.model) for run in runs}
+    return any((entry.options.task, entry.options.model) in wanted for entry in entries)
 
 
-def _head(runs: Sequence[Run]) -> dict[str, Any]:
-    statuses = Counter(run.status for run in runs)
-    order = [*STATUSES, *sorted(statuses.keys() - set(STATUSES))]
-    moments = sorted(moment for run in runs if (moment := moment_of(run)) is not None)
-    return {
-        "runs": len(runs),
-        "statuses": [(status, statuses[status]) for status in order if statuses[status] or status in STATUSES[:1]],
-        "tasks": len({run.subject for run in runs}),
-        "models": len({run.model for run in runs}),
-        "scored": sum(bool(run.scores) for run in runs),
-        # the members of an ensemble share its seconds
-        "seconds": sum(float(run.record.get("seconds") or 0) / run.record.get("shared", 1) for run in runs),
-        "made": Counter(made for run in runs if (made := made_by(run))).most_common(),
-        "first": moments[0] if moments else None,
-        "last": moments[-1] if moments else None,
-    }
+def _head(entries: Sequence[Entry]) -> Head:
+    statuses = Counter(entry.status for entry in entries)
+    moments = sorted(moment for entry in entries if (moment := moment_of(entry.record)) is not None)
+    made = Counter(made for entry in entries if (made := made_with(entry.record)))
+    return Head(
+        runs=len(entries),
+        statuses=tuple(
+            (status, statuses[status]) for status in STATUSES if statuses[status] or status in STATUSES[:1]
+        ),
+        tasks=len({entry.subject for entry in entries}),
+        models=len({entry.options.model for entry in entries}),
+        scored=sum(bool(entry.scores) for entry in entries),
+        seconds=sum(entry.record.cost or 0.0 for entry in entries),
+        made=tuple(made.most_common()),
+        first=moments[0] if moments else None,
+        last=moments[-1] if moments else None,
+    )
 
 
 def _environment() -> Environment:
@@ -112,7 +141,7 @@ def _environment() -> Environment:
 
 
 def _whole(value: int | float | None) -> str:
-    """Writes a score as it is, for those who look closer."""
+    """Write a score with all of its digits."""
     return "–" if value is None else fixed(value, 6).rstrip("0").rstrip(".")
 
 

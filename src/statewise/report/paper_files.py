@@ -13,7 +13,7 @@ from statewise.report.networks import kept_network
 from statewise.store import Store
 
 # figures with a part that is computed beside their runs
-_FROZEN, _PLANES = "figure3", "figure4"
+FROZEN, PLANES = "figure3", "figure4"
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Parts:
 
 def parts_of(table: Table, store: Store) -> Parts:
     """Compute what a figure shows beside its runs."""
-    if table.name == _FROZEN:
+    if table.name == FROZEN:
         return Parts(frozen=tuple(frozen_parity(table.preset)))
-    return Parts(planes=tuple(_planes(table, store))) if table.name == _PLANES else Parts()
+    return Parts(planes=tuple(_planes(table, store))) if table.name == PLANES else Parts()
 
 
 def _planes(table: Table, store: Store) -> list[PlaneRow]:
@@ -57,7 +57,7 @@ def _planes(table: Table, store: Store) -> list[PlaneRow]:
 def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
     """Write a table or a figure with its computed parts; return the files."""
     files = [figures.write_rows(out, table.name, figures.cells_of(table))]
-    if table.name == _PLANES:
+    if table.name == PLANES:
         # weights that were not kept have no planes to draw
         draw = figures.draw_planes(parts.planes, table.columns[0])
         drawn = figures.write_figure(out, table.name, draw) if parts.planes else []
@@ -69,7 +69,7 @@ def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
     else:
         for recipe in dict.fromkeys(row.recipe for row in table.rows):
             files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))
-    if table.name == _FROZEN:
+    if table.name == FROZEN:
         files.append(_write_facts(out, f"{table.name}-right", parts.frozen))
         for examples in sorted({row.examples for row in parts.frozen}):
             draw = figures.draw_frozen_parity(parts.frozen, examples)

@@ -39,7 +39,7 @@ def load_model(run: "Run") -> SequenceModel:
 
 def build_untrained(options: RunOptions, machine: Machine, own: type | None = None) -> SequenceModel:
     """Build the network of a run's options for its machine."""
-    tokens = options.build_task(machine).tokens if options.supervision == "chain" else machine.symbols
+    tokens = options.build_task(machine).vocabulary if options.supervision == "chain" else machine.symbols
     return options.model_options.build(tokens, machine.classes, options.seed, own)
 
 

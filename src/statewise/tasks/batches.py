@@ -17,7 +17,7 @@ class Batch:
     `asked` says after which tokens the answer is asked for; None is the last of each row.
     """
 
-    words: Int[np.ndarray, "batch time"]
+    tokens: Int[np.ndarray, "batch time"]
     lengths: Int[np.ndarray, " batch"]
     outputs: Int[np.ndarray, "batch time"]
     asked: Bool[np.ndarray, "batch time"] | None
@@ -28,25 +28,25 @@ class Batch:
         return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
 
 
-def ask_at_end(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+def ask_at_end(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Ask for the output at the end of a sequence."""
-    return Batch(words, lengths, outputs, None)
+    return Batch(tokens, lengths, outputs, None)
 
 
-def _ask_after_each(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+def _ask_after_each(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Ask for the output after each symbol."""
-    return Batch(words, lengths, outputs, np.arange(words.shape[1]) < lengths[:, None])
+    return Batch(tokens, lengths, outputs, np.arange(tokens.shape[1]) < lengths[:, None])
 
 
-def _ask_for_chain(words: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+def _ask_for_chain(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Write the outputs out after the sequence, and ask for each of them.
 
     A sequence a b c with outputs p q r becomes the tokens a b c = p q, and after the last three p q r are asked for.
     """
-    count, longest = words.shape
+    count, longest = tokens.shape
     written = np.zeros((count, 2 * longest), dtype=np.int64)
     right = np.zeros((count, 2 * longest), dtype=np.int64)
-    written[:, :longest] = words
+    written[:, :longest] = tokens
     rows, places = np.nonzero(np.arange(longest) < lengths[:, None])
     after = lengths[rows] + places
     right[rows, after] = outputs[rows, places]

@@ -58,7 +58,7 @@ class Task:
             raise TaskError("a fixed set of sequences has one distribution of lengths; set growth and late to 0")
 
     @property
-    def tokens(self) -> int:
+    def vocabulary(self) -> int:
         """How many different tokens there are; a chain has one more for each output, and one that ends the sequence."""
         return self.machine.symbols + (1 + self.machine.classes if self.supervision == "chain" else 0)
 
@@ -95,12 +95,12 @@ class Task:
         """Return batch number `position` of the training sequences."""
         if self.samples is None:
             return self._from_block(seed, position, size)
-        words, lengths = self._fixed(seed)
+        tokens, lengths = self._fixed(seed)
         first = position * size
         rows = np.array(
             [self._shuffled(seed, (first + i) // self.samples)[(first + i) % self.samples] for i in range(size)]
         )
-        return self._asked(words[rows], lengths[rows])
+        return self._asked(tokens[rows], lengths[rows])
 
     def _from_block(self, seed: int, position: int, size: int) -> Batch:
         """Take one of several batches that are drawn at once, which costs little more than drawing one."""
@@ -111,19 +111,19 @@ class Task:
                 del self._blocks[next(iter(self._blocks))]
             generator = stream(seed, "train", first, size)
             lengths = np.concatenate([self.lengths.draw(generator, size, p) for p in range(first, after)])
-            words = self._draw(generator, lengths)
-            self._blocks[key] = words, lengths, self._outputs(words)
+            tokens = self._draw(generator, lengths)
+            self._blocks[key] = tokens, lengths, self._outputs(tokens)
         rows = slice((position - first) * size, (position - first + 1) * size)
-        words, lengths, outputs = (part[rows] for part in self._blocks[key])
+        tokens, lengths, outputs = (part[rows] for part in self._blocks[key])
         longest = int(lengths.max())
-        return FORMATS[self.supervision](words[:, :longest], lengths, outputs[:, :longest], self.machine.symbols)
+        return FORMATS[self.supervision](tokens[:, :longest], lengths, outputs[:, :longest], self.machine.symbols)
 
     def held_out(self, seed: int) -> Batch:
         """Return the sequences set aside for validation."""
         if self.samples is None or not self.validation:
             raise TaskError("this task sets no validation sequences aside; give samples and validation")
-        words, lengths = self._fixed(seed)
-        return self._asked(words[self.samples :], lengths[self.samples :])
+        tokens, lengths = self._fixed(seed)
+        return self._asked(tokens[self.samples :], lengths[self.samples :])
 
     def test(self, seed: int, length: int, count: int) -> Batch:
         """Return test sequences of one length, answered at their end, from a stream apart from that of training."""
@@ -133,8 +133,8 @@ class Task:
         if key in self._tests:
             return self._tests[key]
         lengths = np.full(count, length)
-        words = self._draw(stream(seed, "test", length, count), lengths)
-        batch = ask_at_end(words, lengths, self._outputs(words), self.machine.symbols)
+        tokens = self._draw(stream(seed, "test", length, count), lengths)
+        batch = ask_at_end(tokens, lengths, self._outputs(tokens), self.machine.symbols)
         # evaluations during training ask for the same sequences again and again
         if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
             self._tests[key] = batch
@@ -149,29 +149,29 @@ class Task:
     ) -> Int[np.ndarray, "batch time"]:
         longest = int(lengths.max()) if len(lengths) else 0
         if self._legal.all():
-            words = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))
+            tokens = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))
         else:
-            words = self._walk(generator, len(lengths), longest)
-        words[np.arange(longest) >= lengths[:, None]] = 0
-        return words
+            tokens = self._walk(generator, len(lengths), longest)
+        tokens[np.arange(longest) >= lengths[:, None]] = 0
+        return tokens
 
     def _walk(self, generator: np.random.Generator, count: int, longest: int) -> Int[np.ndarray, "batch time"]:
         """Choose each symbol uniformly among those that may follow."""
         choices = np.argsort(~self._legal, axis=1, kind="stable")
         open_choices = self._legal.sum(axis=1)
         state = np.full(count, self.machine.start)
-        words = np.empty((count, longest), dtype=np.int64)
+        tokens = np.empty((count, longest), dtype=np.int64)
         for t in range(longest):
             pick = (generator.random(count) * open_choices[state]).astype(np.int64)
-            words[:, t] = choices[state, pick]
-            state = self.machine.delta[state, words[:, t]]
-        return words
+            tokens[:, t] = choices[state, pick]
+            state = self.machine.delta[state, tokens[:, t]]
+        return tokens
 
-    def _asked(self, words: Int[np.ndarray, "batch time"], lengths: Int[np.ndarray, " batch"]) -> Batch:
-        return FORMATS[self.supervision](words, lengths, self._outputs(words), self.machine.symbols)
+    def _asked(self, tokens: Int[np.ndarray, "batch time"], lengths: Int[np.ndarray, " batch"]) -> Batch:
+        return FORMATS[self.supervision](tokens, lengths, self._outputs(tokens), self.machine.symbols)
 
-    def _outputs(self, words: Int[np.ndarray, "batch time"]) -> Int[np.ndarray, "batch time"]:
-        return self.machine.outputs[self.machine.track(words)]
+    def _outputs(self, tokens: Int[np.ndarray, "batch time"]) -> Int[np.ndarray, "batch time"]:
+        return self.machine.outputs[self.machine.track(tokens)]
 
     def _fixed(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw the fixed set: different sequences, the first `samples` for training."""
@@ -193,10 +193,10 @@ class Task:
                         f"there are only about {len(found)} different sequences of these lengths, {wanted} are asked "
                         "for; ask for fewer, or longer ones"
                     )
-            words = np.zeros((wanted, self.lengths.longest), dtype=np.int64)
+            tokens = np.zeros((wanted, self.lengths.longest), dtype=np.int64)
             for row, word in enumerate(found.values()):
-                words[row, : len(word)] = word
-            self._sets[seed] = words, np.array([length for length, _ in found])
+                tokens[row, : len(word)] = word
+            self._sets[seed] = tokens, np.array([length for length, _ in found])
         return self._sets[seed]
 
     def _shuffled(self, seed: int, epoch: int) -> Int[np.ndarray, " samples"]:

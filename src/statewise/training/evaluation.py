@@ -35,41 +35,41 @@ def evaluate_held_out(model: SequenceModel, task: Task, seed: int) -> HeldOut | 
     batch = task.held_out(seed)
     with torch.no_grad():
         loss = objective(model, batch).item()
-        answers = model.at_end(torch.from_numpy(batch.words), torch.from_numpy(batch.lengths)).argmax(dim=-1)
+        answers = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)).argmax(dim=-1)
     return HeldOut(len(batch.lengths), loss, float((answers.numpy() == batch.finals).mean()))
 
 
 def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int) -> Score:
     batch = task.test(seed, length, count)
-    tokens = torch.from_numpy(batch.words)
+    tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
     read = partial(_write_chain, symbols=task.machine.symbols) if task.supervision == "chain" else _read
     at_once = model.sequences_at_once(task.written_length(length))
     with torch.no_grad():
-        answers = torch.cat([read(model, words) for words in tokens.split(at_once)])
+        answers = torch.cat([read(model, rows) for rows in tokens.split(at_once)])
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / count
     return Score(length, count, right, task.classes, majority)
 
 
-def _read(model: SequenceModel, words: Tensor) -> Tensor:
+def _read(model: SequenceModel, tokens: Tensor) -> Tensor:
     """Return the answers after the last symbols."""
-    return _advance(model, words)[0].argmax(dim=-1)
+    return _advance(model, tokens)[0].argmax(dim=-1)
 
 
-def _write_chain(model: SequenceModel, words: Tensor, symbols: int) -> Tensor:
+def _write_chain(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
     """Let the model write its outputs one by one, each read back before the next; return the last."""
-    state = _advance(model, words)[1]
-    token = words.new_full((len(words),), symbols)
-    for _ in range(words.shape[1]):
+    state = _advance(model, tokens)[1]
+    token = tokens.new_full((len(tokens),), symbols)
+    for _ in range(tokens.shape[1]):
         logits, state = model.step(token, state)
         token = symbols + 1 + logits.argmax(dim=-1)
     return token - symbols - 1
 
 
-def _advance(model: SequenceModel, words: Tensor) -> tuple[Tensor, Any]:
-    state = model.init_state(len(words))
+def _advance(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, Any]:
+    state = model.init_state(len(tokens))
     logits = torch.empty(0)
-    for piece in words.split(max(1, model.tokens_at_once() // len(words)), dim=1):
+    for piece in tokens.split(max(1, model.tokens_at_once() // len(tokens)), dim=1):
         logits, state = model.advance(piece, state)
     return logits, state

@@ -19,10 +19,10 @@ def answer_loss(
 
 def objective(model: SequenceModel, batch: Batch) -> Float[Tensor, ""]:
     """Compute a model's mean loss over all tokens after which an answer is asked for."""
-    words = torch.from_numpy(batch.words)
+    tokens = torch.from_numpy(batch.tokens)
     if batch.asked is None:
-        logits = model.at_end(words, torch.from_numpy(batch.lengths))
+        logits = model.at_end(tokens, torch.from_numpy(batch.lengths))
         return answer_loss(logits, torch.from_numpy(batch.finals))
     rows, places = (torch.from_numpy(index) for index in batch.asked.nonzero())
     right = torch.from_numpy(batch.outputs)[rows, places]
-    return answer_loss(model(words)[rows, places], right)
+    return answer_loss(model(tokens)[rows, places], right)

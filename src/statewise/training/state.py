@@ -94,7 +94,7 @@ def build_training(options: RunOptions, kept: Machine | None = None, own: type[n
         own: the class, where the model is a user's own.
     """
     task = options.build_task(kept)
-    model = options.model_options.build(task.tokens, task.machine.classes, options.seed, own)
+    model = options.model_options.build(task.vocabulary, task.machine.classes, options.seed, own)
     return Training(model, task, options.optimisation, options.seed)
 
 

@@ -172,8 +172,8 @@ class _Single(_Program):
         held = {name: p.grad for name, p in self.training.trained.items() if p.grad is not None}
         for name, grad in held.items():
             if name not in self.moments:
-                moments = self.training.moments.setdefault(name, (torch.zeros_like(grad), torch.zeros_like(grad)))
-                self.moments[name] = moments[0].unsqueeze(0), moments[1].unsqueeze(0)
+                mean, square = self.training.moments[name] = _moments_of(self.training, name, grad)
+                self.moments[name] = mean.unsqueeze(0), square.unsqueeze(0)
         return {name: grad.unsqueeze(0) for name, grad in held.items()}
 
     def write_back(self) -> None:
@@ -189,7 +189,7 @@ class _Stacked(_Program):
         first = trainings[0].model
         assert isinstance(first, StateTracker)
         self.template = first
-        self.symbols = trainings[0].task.tokens
+        self.symbols = trainings[0].task.vocabulary
         named = [dict(training.model.named_parameters()) for training in trainings]
         self.weights = {
             name: torch.stack([parameters[name].detach() for parameters in named]).requires_grad_(p.requires_grad)
@@ -197,9 +197,8 @@ class _Stacked(_Program):
         }
         self.trained = [name for name, weight in self.weights.items() if weight.requires_grad]
         for name in self.trained:
-            empty = torch.zeros_like(self.weights[name][0])
-            held = [training.moments.get(name, (empty, empty)) for training in trainings]
-            self.moments[name] = torch.stack([m for m, _ in held]).detach(), torch.stack([v for _, v in held]).detach()
+            held = [_moments_of(training, name, self.weights[name][0].detach()) for training in trainings]
+            self.moments[name] = torch.stack([mean for mean, _ in held]), torch.stack([square for _, square in held])
         self.table = _Table(first)
         one_hot_full = isinstance(first.transition, Full) and first.embeddings is None
         self.fused = one_hot_full and choose(first.backend, *self.weights.values()) == "native"
@@ -216,8 +215,8 @@ class _Stacked(_Program):
             with torch.no_grad():
                 for name, parameter in training.trained.items():
                     parameter.copy_(self.weights[name][member])
-                    first, second = (moment[member].clone() for moment in self.moments[name])
-                    training.moments[name] = first, second
+                    mean, square = (moment[member].clone() for moment in self.moments[name])
+                    training.moments[name] = mean, square
 
     def _through_kernel(self, tokens: Tensor, lengths: Tensor, answers: Tensor) -> list[float]:
         """Compute losses and gradients in one call, member after member."""
@@ -290,12 +289,18 @@ def _shape(training: Training) -> tuple[Any, ...]:
     return type(model.transition), sizes, model.readout_kind, training.optimisation.batch
 
 
+def _moments_of(training: Training, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a parameter's moments, 0 before the first step, in the type of its weights: that may have changed."""
+    mean, square = training.moments.get(name, (torch.zeros_like(like), torch.zeros_like(like)))
+    return mean.to(like.dtype), square.to(like.dtype)
+
+
 def _stack(batches: list[Batch]) -> tuple[Tensor, Tensor, Tensor]:
     """Put tokens, lengths and answers of all members side by side, tokens padded with 0."""
-    longest = max(batch.words.shape[1] for batch in batches)
+    longest = max(batch.tokens.shape[1] for batch in batches)
     tokens = torch.zeros(len(batches), len(batches[0].lengths), longest, dtype=torch.int64)
     for member, batch in enumerate(batches):
-        tokens[member, :, : batch.words.shape[1]] = torch.from_numpy(batch.words)
+        tokens[member, :, : batch.tokens.shape[1]] = torch.from_numpy(batch.tokens)
     lengths = torch.stack([torch.from_numpy(batch.lengths) for batch in batches])
     answers = torch.stack([torch.from_numpy(batch.finals) for batch in batches])
     return tokens, lengths, answers

@@ -50,7 +50,7 @@ class MambaMixer(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], state: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch time width"], tuple[Tensor, Tensor]]:
-        """Runs from a state: the last inputs of the convolution, and the channels."""
+        """Run from a state: the last inputs of the convolution, and the channels."""
         tail, channels = state
         u, z = self.in_proj(x).chunk(2, dim=-1)
         extended = torch.cat([tail, u.transpose(1, 2)], dim=2)
@@ -71,7 +71,7 @@ class MambaBlock(nn.Module):
         self.mixer = MambaMixer(width, eigenvalues)
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Adds what the mixer makes of the normalised input."""
+        """Add what the mixer makes of the normalised input."""
         mixed, state = self.mixer(self.norm(x), state)
         return x + mixed, state
 
@@ -99,7 +99,7 @@ class MambaTracker(RecurrentModel):
         self.readout = nn.Linear(hidden_size, classes)
 
     def init_state(self, batch: int) -> list[tuple[Tensor, Tensor]]:
-        """Gives zeros for every block's convolution and channels."""
+        """Return zeros for every block's convolution and channels."""
         weight = self.readout.weight
         inner = _EXPAND * weight.shape[1]
         return [
@@ -109,7 +109,7 @@ class MambaTracker(RecurrentModel):
     def run(
         self, tokens: Int[Tensor, "batch time"], state: list[tuple[Tensor, Tensor]]
     ) -> tuple[Float[Tensor, "batch time classes"], list[tuple[Tensor, Tensor]]]:
-        """Runs all blocks."""
+        """Run all blocks."""
         x = self.embedding(tokens)
         after = []
         for block, before in zip(self.blocks, state, strict=True):
@@ -118,5 +118,5 @@ class MambaTracker(RecurrentModel):
         return self.readout(self.norm(x)), after
 
     def tokens_at_once(self) -> int:
-        """Bounds the channels of a chunk: each token has its own."""
+        """Bound the channels of a chunk: each token has its own."""
         return max(1, _CHUNK_FLOATS // (_EXPAND * self.readout.weight.shape[1] * _STATE))

@@ -24,12 +24,12 @@ class RecurrentTracker(RecurrentModel):
         self.readout = nn.Linear(hidden_size, classes)
 
     def init_state(self, batch: int) -> Any:
-        """Gives zeros, as torch does."""
+        """Return zeros, as torch does."""
         shape = (self.cells.num_layers, batch, self.cells.hidden_size)
         zeros = torch.zeros(shape, dtype=self.readout.weight.dtype, device=self.readout.weight.device)
         return (zeros, zeros) if isinstance(self.cells, nn.LSTM) else zeros
 
     def run(self, tokens: Int[Tensor, "batch time"], state: Any) -> tuple[Float[Tensor, "batch time classes"], Any]:
-        """Runs the cells."""
+        """Run the cells."""
         output, state = self.cells(self.embedding(tokens), state)
         return self.readout(output), state

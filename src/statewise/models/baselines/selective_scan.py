@@ -76,7 +76,7 @@ def selective_scan(
     first: Float[Tensor, "batch inner state"],
     spread: Spread,
 ) -> tuple[Float[Tensor, "batch time inner"], Float[Tensor, "batch inner state"]]:
-    """Gives every y_t and the last channels.
+    """Compute every y_t and the last channels.
 
     Args:
         step: how far each channel moves, above 0.

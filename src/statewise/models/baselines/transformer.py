@@ -32,7 +32,7 @@ class TransformerBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], cache: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch time width"], tuple[Tensor, Tensor]]:
-        """Attends to what was cached and to itself, never ahead."""
+        """Attend to what was cached and to itself, never ahead."""
         query, key, value = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in self.attention(self.ln_1(x)).chunk(3, dim=-1)
@@ -57,7 +57,7 @@ class TransformerTracker(RecurrentModel):
         classes: how many outputs are told apart.
         hidden_size: the width.
         layers: how many blocks.
-        positions: "learned", as in GPT-2, for words of at most 1,024 tokens; "none" for any length.
+        positions: "learned", as in GPT-2, for sequences of at most 1,024 tokens; "none" for any length.
         heads: how many attention heads.
     """
 
@@ -89,7 +89,7 @@ class TransformerTracker(RecurrentModel):
                 nn.init.zeros_(parameter)
 
     def init_state(self, batch: int) -> list[tuple[Tensor, Tensor]]:
-        """Gives empty caches."""
+        """Return empty caches."""
         weight = self.readout.weight
         empty = weight.new_zeros(batch, self.heads, 0, weight.shape[1] // self.heads)
         return [(empty, empty) for _ in self.blocks]
@@ -97,14 +97,14 @@ class TransformerTracker(RecurrentModel):
     def run(
         self, tokens: Int[Tensor, "batch time"], state: list[tuple[Tensor, Tensor]]
     ) -> tuple[Float[Tensor, "batch time classes"], list[tuple[Tensor, Tensor]]]:
-        """Runs all blocks, after what is cached."""
+        """Run all blocks, after what is cached."""
         x = self.embedding(tokens)
         if self.positions is not None:
             begin = state[0][0].shape[2]
             if begin + tokens.shape[1] > MAX_POSITIONS:
                 raise RunError(
                     f"a transformer with learned positions reads at most {MAX_POSITIONS} symbols, "
-                    f"got {begin + tokens.shape[1]}; use shorter words, or positions=none"
+                    f"got {begin + tokens.shape[1]}; use shorter sequences, or positions=none"
                 )
             x = x + self.positions(torch.arange(begin, begin + tokens.shape[1], device=tokens.device))
         after = []
@@ -114,5 +114,5 @@ class TransformerTracker(RecurrentModel):
         return self.readout(self.norm(x)), after
 
     def sequences_at_once(self, length: int) -> int:
-        """Bounds the keys and values that a word leaves behind."""
+        """Bound the keys and values that a sequence leaves behind."""
         return max(1, _CACHE_FLOATS // (2 * len(self.blocks) * self.readout.weight.shape[1] * length))

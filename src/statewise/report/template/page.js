@@ -76,7 +76,7 @@
   const score = (value) => signed(value.toFixed(2)), whole = (value) => signed(String(value));
   const columns = [
     ["task", "task"], ["model", "model"], ["recipe", "recipe"],
-    ["far", `score at ${data.far.toLocaleString("en")}`, score], ["longest", "score, longest", score], ["inside", "score, short words", score], ["status", "status"],
+    ["far", `score at ${data.far.toLocaleString("en")}`, score], ["longest", "score, longest", score], ["inside", "score, training lengths", score], ["status", "status"],
     ["hidden", "H", String], ["steps", "steps", (n) => n.toLocaleString("en")], ["lr", "rate", String], ["seed", "seed", String],
     ["loss", "loss", (n) => n.toPrecision(2)], ["seconds", "seconds", (n) => n.toFixed(1)],
   ];
@@ -102,12 +102,12 @@
     return falling ? -order : order;
   };
   const written = (value) => (value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value));
-  // "rate=0.01" asks for a column by its title or its option, "hidden=64" for any option; other words are text
+  // "rate=0.01" filters a column by its title or its option, "hidden=64" any option; other parts are text
   const named = new Map([...runs.flatMap((run) => Object.keys(run.config)), ...columns.map(([name]) => name)].map((name) => [name.toLowerCase(), name]));
   columns.forEach(([name, title]) => named.set(title.toLowerCase(), name));
-  const asked = (word) => {
-    const cut = word.indexOf("="), name = named.get(word.slice(0, cut)), wanted = word.slice(cut + 1);
-    if (cut < 1 || name === undefined) return (run) => run.text.includes(word);
+  const matching = (part) => {
+    const cut = part.indexOf("="), name = named.get(part.slice(0, cut)), wanted = part.slice(cut + 1);
+    if (cut < 1 || name === undefined) return (run) => run.text.includes(part);
     return (run) => {
       const value = name in run.cells ? run.cells[name] : run.config[name];
       if (!wanted || value === undefined) return !wanted;
@@ -115,7 +115,7 @@
     };
   };
   const choose = () => {
-    const tests = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean).map(asked);
+    const tests = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean).map(matching);
     const wanted = ["status", "model", "recipe"].map((name) => [name, form.elements[name].value]).filter(([, value]) => value);
     chosen = runs.filter((run) => tests.every((test) => test(run)) && wanted.every(([name, value]) => String(run.cells[name]) === value));
     if (sorted) chosen.sort(compare);
@@ -143,7 +143,7 @@
     if (run.row.p !== undefined) facts.push(["parameters", run.row.p.toLocaleString("en")]);
     if (run.row.f) facts.push(["finished", `${run.row.f} UTC`]);
     if (data.made[run.row.v]) facts.push(["made with", data.made[run.row.v]]);
-    made.append(make("h4", "What came out"), list(facts), make("h4", "Config"), make("p", "Bold: not as in most runs of this store.", { class: "muted" }));
+    made.append(make("h4", "Results"), list(facts), make("h4", "Config"), make("p", "Bold: not as in most runs of this store.", { class: "muted" }));
     made.append(list(Object.entries(run.config).map(([name, value]) => [name, written(value)]), run.own));
     const again = make("details");
     again.append(make("summary", "As a file for statewise train --config"), make("pre", toml(run.config)));
