@@ -24,7 +24,7 @@ lint: setup
 	PYRIGHT_PYTHON_USE_BUNDLED_PYRIGHT=1 $(BIN)/pyright
 	$(BIN)/lint-imports
 
-test: lint
+test: lint docs
 	$(BIN)/python -m pytest
 
 docs: setup

@@ -1,12 +1,42 @@
 """The command line in a process of its own, as a person or a script uses it."""
 
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 
 STATEWISE = [sys.executable, "-m", "statewise"]
+# a condition that is waited for comes within moments on a quiet machine; on a busy one it may take long
+PATIENCE = 600
 
 
 def statewise(*arguments, **options):
     """Call the command, and return what it printed and how it ended."""
-    options = {"timeout": 600} | options
+    options = {"timeout": PATIENCE} | options
     return subprocess.run([*STATEWISE, *map(str, arguments)], capture_output=True, text=True, **options)
+
+
+@contextmanager
+def started(command, **options):
+    """Start a process that hears Ctrl-C; whatever happens, it has ended and its pipes are closed afterwards."""
+    # a shell without job control starts what is in the background with Ctrl-C turned off
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | heard | options
+    process = subprocess.Popen(list(map(str, command)), **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(condition, process=None):
+    """Wait until a condition holds; fail if the process ends before it does, or if it never comes."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came"
+        if process is not None and process.poll() is not None:
+            assert condition(), f"the process ended with {process.returncode} before"
+            return
+        time.sleep(0.05)

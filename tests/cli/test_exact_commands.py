@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import statewise as sw
 from statewise.machines import machine, write_machine
 from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.network import network_of
@@ -28,9 +29,7 @@ def trained(tmp_path_factory):
 
 
 def test_from_training_to_proof(trained, tmp_path):
-    from statewise.cli.saved import load_run
-
-    verdict = run_json("certify", trained, "--seconds", "8", "--out", tmp_path / "verdict.json", code=1)
+    verdict = run_json("certify", trained, "--work", "3000000", "--out", tmp_path / "verdict.json", code=1)
     assert verdict["status"] == "refuted"
     assert verdict["shortest"] == 2
     assert json.loads((tmp_path / "verdict.json").read_text())["counterexample"] == verdict["counterexample"]
@@ -43,7 +42,7 @@ def test_from_training_to_proof(trained, tmp_path):
         )
     )
     assert [m.alphabet[a] for a in word.symbols()] == found["word"]
-    replayed = replay(network_of(load_run(trained).model), m, word)
+    replayed = replay(network_of(sw.load(trained).model), m, word)
     assert (m.output_names[replayed.right], m.output_names[replayed.given]) == (found["right"], found["given"])
     assert replayed.right != replayed.given
     read = run_json("extract", trained, "--out", tmp_path / "machine.json")

@@ -6,13 +6,13 @@ import pty
 import re
 import signal
 import subprocess
-import time
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
+from statewise.errors import RunError
 from statewise.training.checkpoints import read_checkpoint
-from tests.command import STATEWISE, statewise
+from tests.command import STATEWISE, started, statewise, until
 
 
 def test_train_and_eval_from_the_command_line(tmp_path):
@@ -23,7 +23,7 @@ def test_train_and_eval_from_the_command_line(tmp_path):
     result = json.loads(done.stdout)
     assert {"run", "score_id", "score_ood", "steps", "seconds"} <= result.keys()
     assert done.stderr == ""
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["seed"] == 1
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["options"]["seed"] == 1
     plot = tmp_path / "scores.png"
     done = statewise("eval", tmp_path / "run", "--lengths", "10,500", "--words", "50", "--plot", plot, "--json")
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ BAD_CALLS = [
     (["--task", "parity", "--model", "full", "--threads", "0"], "threads"),
     (["--task", "parity", "--model", "full", "--seed", "99999999999999999999"], "seed"),
     (["--task", "parity", "--model", "full", "--samples", "9", "--late", "20"], "one distribution"),
-    (["--config", "looks.toml"], "config key every"),
+    (["--config", "evaluations.toml"], "config key every"),
     (["--task", "parity", "--model", "full", "--steps", "x"], "steps"),
     (["--task", "parity", "--model", "full", "--recipe", "statd"], 'did you mean "stated"'),
     (["--task", "parity", "--model", "full", "--readout", "soft"], "readout"),
@@ -69,7 +69,7 @@ BAD_CALLS = [
 @pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
 def test_bad_runs_get_one_line_and_code_2(tmp_path, arguments, message):
     (tmp_path / "bad.toml").write_text("= 3")
-    (tmp_path / "looks.toml").write_text('task = "parity"\nmodel = "full"\nevery = 0')
+    (tmp_path / "evaluations.toml").write_text('task = "parity"\nmodel = "full"\nevery = 0')
     (tmp_path / "unknown.toml").write_text('task = "parity"\nmodel = "full"\nhiden = 3')
     (tmp_path / "wrong.toml").write_text('task = "parity"\nmodel = "full"\nhidden = "many"')
     (tmp_path / "listed.toml").write_text('task = "parity"\nmodel = "full"\nrecipe = ["stated"]')
@@ -96,40 +96,40 @@ def test_bad_evaluations_get_one_line_and_code_2(tmp_path):
 
 def test_ctrl_c_saves_and_a_second_call_goes_on(tmp_path):
     command = [*STATEWISE, "train", "--task", "parity"]
-    command += ["--model", "full", "--hidden", "8", "--steps", "100000", "--out", str(tmp_path / "run")]
-    # a shell without job control starts what is in the background with Ctrl-C turned off
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **heard)
-    manifest = Path(tmp_path / "run" / "manifest.json")
-    for _ in range(600):
-        if manifest.exists():
-            break
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    step = read_checkpoint(tmp_path / "run")[1]["step"]
-    # taken up again, and killed without warning: what was saved stays whole
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    for _ in range(600):
-        if read_checkpoint(tmp_path / "run")[1]["step"] > step:
-            break
-        time.sleep(0.1)
-    process.kill()
-    process.communicate()
-    assert read_checkpoint(tmp_path / "run")[1]["step"] > step
+    command += ["--model", "full", "--hidden", "8", "--steps", "1000000", "--out", str(tmp_path / "run")]
+
+    def step():
+        # the process may replace its checkpoint just now
+        with suppress(RunError):
+            saved = read_checkpoint(tmp_path / "run")
+            return 0 if saved is None else saved[1]["step"]
+        return 0
+
+    with started(command) as process:
+        until(lambda: step() > 0, process)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert process.returncode == 130
+    before = step()
+    # resumed, and killed without warning: what was saved stays whole
+    with started(command) as process:
+        until(lambda: step() > before, process)
+        process.kill()
+    assert step() > before
 
 
 def test_progress_shows_on_a_terminal(tmp_path):
     master, slave = pty.openpty()
     command = [*STATEWISE, "train", "--task", "parity"]
     command += ["--model", "full", "--hidden", "8", "--steps", "250", "--late", "0", "--out", str(tmp_path / "run")]
-    subprocess.run(command, stderr=slave, stdout=subprocess.PIPE, timeout=120, check=True)
+    subprocess.run(command, stderr=slave, stdout=subprocess.PIPE, timeout=600, check=True)
+    os.close(slave)
     shown = os.read(master, 10_000).decode()
+    os.close(master)
     assert re.search(r"step 250/250  loss .* scores .* steps/s  0 s left", shown)
 
 
-def test_scalars_for_tensorboard_hold_every_look(tmp_path):
+def test_scalars_for_tensorboard_hold_every_evaluation(tmp_path):
     given = ["--task", "parity", "--model", "full", "--hidden", "8", "--steps", "500", "--samples", "100"]
     given += ["--late", "0", "--validation", "20", "--tensorboard"]
     done = statewise("train", *given, "--out", tmp_path / "run", "--json")
@@ -140,9 +140,9 @@ def test_scalars_for_tensorboard_hold_every_look(tmp_path):
     history = json.loads((tmp_path / "run" / "record.json").read_text())["history"]
     assert set(events.Tags()["scalars"]) == {"loss/train", "loss/validation", "score/length 10", "score/length 500"}
     for tag, values in {
-        "loss/train": [look["loss"] for look in history],
-        "score/length 500": [look["scores"][1] for look in history],
+        "loss/train": [metrics["loss"] for metrics in history],
+        "score/length 500": [metrics["scores"][1] for metrics in history],
     }.items():
         assert [(e.step, e.value) for e in events.Scalars(tag)] == [
-            (look["step"], pytest.approx(value)) for look, value in zip(history, values, strict=True)
+            (metrics["step"], pytest.approx(value)) for metrics, value in zip(history, values, strict=True)
         ]

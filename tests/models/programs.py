@@ -1,6 +1,6 @@
 """Compiles and exports layers, and runs a million steps; a script, without the shape checks of the test process.
 
-Usage: python programs.py compile BACKEND | export | million
+Usage: python programs.py compile BACKEND | tracker BACKEND | export | million
 """
 
 import math
@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from statewise import BilinearRNN
+from statewise import BilinearRNN, StateTracker
 from statewise.recurrence import unroll_normalised
 from statewise.transitions import Diagonal
 
@@ -35,6 +35,20 @@ def check_compile(backend: str) -> None:
             torch.testing.assert_close(grads[1], grads[0])
 
 
+def check_tracker(backend: str) -> None:
+    """Compare logits and gradients of a compiled tracker with the eager one, at every level."""
+    for spec in LEVELS:
+        torch._dynamo.reset()
+        model = StateTracker(3, 5, 6, spec)
+        compiled = torch.compile(model, fullgraph=True, backend=backend)
+        tokens = torch.randint(0, 3, (4, 9))
+        expected, given = model(tokens), compiled(tokens)
+        torch.testing.assert_close(given, expected)
+        wanted = [p for p in model.parameters() if p.requires_grad]
+        grads = [torch.autograd.grad(part.square().sum(), wanted) for part in (expected, given)]
+        torch.testing.assert_close(grads[1], grads[0])
+
+
 def check_export() -> None:
     """Compares an exported program, with the batch size left open, with the layer."""
     for spec in LEVELS:
@@ -59,5 +73,10 @@ def check_million() -> None:
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    {"export": check_export, "million": check_million, "compile": lambda: check_compile(sys.argv[2])}[sys.argv[1]]()
+    {
+        "export": check_export,
+        "million": check_million,
+        "compile": lambda: check_compile(sys.argv[2]),
+        "tracker": lambda: check_tracker(sys.argv[2]),
+    }[sys.argv[1]]()
     print("agrees")

@@ -9,7 +9,7 @@ import pytest
 from tests import needs
 
 
-def run(*arguments, seconds=280):
+def run(*arguments, seconds=600):
     script = Path(__file__).with_name("programs.py")
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -25,11 +25,15 @@ def test_the_layer_compiles_to_machine_code():
     run("compile", "inductor")
 
 
+def test_trackers_compile_as_one_graph():
+    run("tracker", "aot_eager")
+
+
 def test_the_layer_exports():
     run("export")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_million_steps_neither_overflow_nor_underflow():
-    run("million", seconds=880)
+    run("million", seconds=1700)

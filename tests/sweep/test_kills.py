@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -47,26 +48,23 @@ model = "gru"
 """
 
 
+def _comes_so_far(stage, directory, pid, before):
+    """Return whether a coordinator holds the store, has written a checkpoint, or has recorded a run."""
+    runs, saved = before
+    # the last run waits at the gate: nothing else happens once all others are recorded
+    if stage == 0 or recorded(directory) == 199:
+        lock = directory / "lock"
+        return lock.exists() and f"process {pid} " in lock.read_text()
+    return bool(checkpoints(directory) - saved) if stage == 1 else recorded(directory) > runs
+
+
 def test_a_coordinator_killed_twenty_times_records_each_run_once(tmp_path):
     directory, gate = tmp_path / "store", tmp_path / "gate"
     chance = random.Random(7)
     for number in range(20):
         before = recorded(directory), checkpoints(directory)
         with started([*COORDINATOR, directory, gate]) as process:
-
-            def holds_the_lock(process=process):
-                lock = directory / "lock"
-                return lock.exists() and f"process {process.pid} " in lock.read_text()
-
-            def recorded_more(before=before):
-                return recorded(directory) > before[0]
-
-            def saved_more(before=before):
-                return bool(checkpoints(directory) - before[1])
-
-            moment = (holds_the_lock, saved_more, recorded_more)[number % 3]
-            # the last run waits at the gate; nothing else happens once all others are recorded
-            wait_for(lambda: moment() or recorded(directory) == 199, process)
+            wait_for(partial(_comes_so_far, number % 3, directory, process.pid, before), process)
             # some moment later: no outcome depends on which
             time.sleep(chance.uniform(0.0, 0.05))
             process.send_signal(signal.SIGKILL)

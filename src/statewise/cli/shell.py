@@ -73,10 +73,10 @@ def command(
         if result.failed:
             raise typer.Exit(1)
 
-    required = [p for p in made if p.default is inspect.Parameter.empty]
-    optional = [p for p in made if p.default is not inspect.Parameter.empty]
+    # a signature has parameters without a default first
+    ordered = sorted(made, key=lambda p: p.default is not inspect.Parameter.empty)
     run.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess]
-        parameters=[*required, *optional, as_json], return_annotation=None
+        parameters=[*ordered, as_json], return_annotation=None
     )
     run.__doc__, run.__name__ = summary, function.__name__
     return run

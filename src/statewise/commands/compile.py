@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.commands.exact import Certification
 from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, path_of, torch_threads
+from statewise.commands.made import made_run
 from statewise.errors import RunError, shorten
 from statewise.machines import Machine
-from statewise.runs.directory import NetworkManifest, check_free, write_network
+from statewise.runs.directory import check_free
 from statewise.runs.run import Run
 from statewise.wording import Lines, Result
 
@@ -132,17 +133,7 @@ def compile(
         right,
         None if directory is None else str(directory),
     )
-    manifest = NetworkManifest(
-        origin="compiled",
-        model=compiled.level,
-        hidden=summary.hidden,
-        readout=compiled.model.readout_kind,
-        how=compiled.how,
-        facts=summary.to_dict(),
-    )
-    if directory is not None:
-        write_network(directory, compiled.model, built, manifest)
-    return Run(built, directory, manifest=manifest, summary=summary, held=compiled.model)
+    return made_run("compiled", compiled, built, summary, directory)
 
 
 def _right_along(model: "StateTracker", machine: Machine, length: int) -> bool:

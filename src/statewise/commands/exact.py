@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, path_of, torch_threads
+from statewise.commands.made import made_run
 from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import write_whole
 from statewise.machines import Machine, align, minimise, write_machine
-from statewise.runs.directory import NetworkManifest, check_free, write_network
+from statewise.runs.directory import check_free
 from statewise.runs.run import Run, RunLike, load
 from statewise.wording import Lines, Result
 
@@ -130,6 +131,7 @@ def certify(
     machine: MachineLike | None = None,
     shortest: int | None = None,
     seconds: float = 20.0,
+    work: int | None = None,
     out: PathLike | None = None,
 ) -> Certification:
     """Prove that a network equals a machine on all words, or find a word on which it does not.
@@ -139,9 +141,10 @@ def certify(
         machine: what it should be; else its own task
         shortest: judge words of at least so many symbols
         seconds: how long to search for a wrong word
+        work: search for so many hidden-state updates instead, whatever the clock says
         out: write the verdict to this file
     """
-    check_least(seconds_0=seconds, shortest_0=shortest or 0)
+    check_least(seconds_0=seconds, shortest_0=shortest or 0, work_0=work or 0)
     target = None if machine is None else machine_of(machine)
     opened = load(run)
 
@@ -151,7 +154,7 @@ def certify(
         network = network_of_run(opened)
         target = _aligned(opened, target)
         least = opened.shortest if shortest is None else shortest
-        verdict = decide(network, target, least, seconds)
+        verdict = decide(network, target, least, seconds, work=work)
     found = Certification(verdict, target, "" if opened.path is None else str(opened.path))
     file = path_of(out)
     if file is None:
@@ -325,17 +328,7 @@ def snap(run: RunLike, machine: MachineLike | None = None, mode: str = "exact", 
     summary = Snapped(
         Certification(verdict, target, where or ""), where, mode, made.level, hidden, made.how, source, opened.machine
     )
-    manifest = NetworkManifest(
-        origin="snapped",
-        model=made.level,
-        hidden=hidden,
-        readout=made.model.readout_kind,
-        how=made.how,
-        facts=summary.to_dict(),
-    )
-    if directory is not None:
-        write_network(directory, made.model, target, manifest)
-    return Run(target, directory, manifest=manifest, summary=summary, held=made.model)
+    return made_run("snapped", made, target, summary, directory)
 
 
 def network_of_run(run: Run) -> "Network":

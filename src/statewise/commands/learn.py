@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.commands.made import made_run
 from statewise.errors import RunError, shorten
-from statewise.runs.directory import NetworkManifest, check_free, write_network
+from statewise.runs.directory import check_free
 from statewise.runs.run import Run
 from statewise.theory.learning.labelled import LabelledWords
 from statewise.theory.learning.word_files import read_words
@@ -106,14 +107,4 @@ def learn(words: PathLike | LabelledWords, method: str = "auto", out: PathLike |
             f"{verdict.reason}; this is a fault of ours, please report it"
         )
     summary = LearnedNetwork(learned, compiled, verdict, None if directory is None else str(directory))
-    manifest = NetworkManifest(
-        origin="learned",
-        model=compiled.level,
-        hidden=len(compiled.model.initial_state),
-        readout=compiled.model.readout_kind,
-        how=compiled.how,
-        facts=summary.to_dict(),
-    )
-    if directory is not None:
-        write_network(directory, compiled.model, learned.machine, manifest)
-    return Run(learned.machine, directory, manifest=manifest, summary=summary, held=compiled.model)
+    return made_run("learned", compiled, learned.machine, summary, directory)

@@ -76,7 +76,7 @@ def train(
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     kept = task if isinstance(task, Machine) else None
     # a machine's own name is how it is recorded; the machine itself is kept beside it
-    given["task"] = (kept.name or "machine") if kept is not None else None if task is None else os.fspath(task)
+    given["task"] = task if task is None else (task.name or "machine") if isinstance(task, Machine) else os.fspath(task)
     own = _own(model, given)
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}

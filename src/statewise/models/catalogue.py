@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from statewise.randomness import derive
 from statewise.transitions import Transition
 
 ModelLike = str | type[nn.Module]
+Built = TypeVar("Built", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ def _build_own(
     return StateTracker(symbols, classes, hidden, level, "none", embedding, readout, generator)
 
 
-def _seeded(seed: int, build: Callable[[], "nn.Module"]) -> "SequenceModel":
+def _seeded(seed: int, build: Callable[[], Built]) -> Built:
     """Build with torch's global generator seeded, which torch's own modules draw from; it is put back as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
-        return build()  # pyright: ignore[reportReturnType]
+        return build()

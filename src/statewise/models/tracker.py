@@ -69,7 +69,7 @@ class StateTracker(SequenceModel):
                 f"a tracker of {symbols} symbols, {classes} classes and embedding {embedding} cannot be built; "
                 "expected at least 1, 1 and 0"
             )
-        self.readout_kind = readout
+        self.readout_kind: Readout = readout
         init = "features" if embedding else "tokens"
         if isinstance(transition, str):
             self.transition = build_transition(transition, embedding or symbols, hidden_size, additive, generator, init)

@@ -1,0 +1,214 @@
+"""`statewise reproduce`: a table or figure of the paper, beside the published numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.errors import RunError, shorten
+from statewise.sweep import EngineOptions, GridOutcome, GridPlan, Limits, ShowProgress, plan_grid, run_grid
+from statewise.wording import Lines, Result, columns, fixed
+
+if TYPE_CHECKING:
+    from statewise.papers import Paper, Table
+    from statewise.papers.facts import Fact
+    from statewise.report.paper_files import Parts
+
+
+@dataclass(frozen=True)
+class Reproduction(Result):
+    """Something of the paper, repeated; of a dry run, what it would take.
+
+    Args:
+        name: what the paper's file calls it.
+        title: for a reader.
+        preset: the budget.
+        grid: of what takes runs, how they stand.
+        table: of what takes runs, ours beside the paper's.
+        claims: what the table's records say of what the paper claims in words.
+        parts: what a figure shows beside its runs.
+        facts: what was computed.
+        out: where files were written.
+        files: those.
+    """
+
+    name: str
+    title: str
+    preset: str
+    grid: GridOutcome | GridPlan | None = None
+    table: "Table | None" = None
+    claims: tuple[str, ...] = ()
+    parts: "Parts | None" = None
+    facts: "tuple[Fact, ...]" = ()
+    out: Path | None = None
+    files: tuple[Path, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a run has failed, or a fact contradicts what the paper proves."""
+        return (self.grid is not None and self.grid.failed) or any(fact.contradicted for fact in self.facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows, and how the runs stand."""
+        made: dict[str, Any] = {"name": self.name, "title": self.title, "preset": self.preset}
+        made |= {} if self.grid is None else {"runs": self.grid.to_dict()}
+        if self.table is None:
+            made["rows"] = [fact.to_dict() for fact in self.facts]
+        else:
+            made |= self.table.to_dict() | {"reply": list(self.claims)}
+        made |= {"parts": [row.to_dict() for row in self.parts.rows]} if self.parts and self.parts.rows else {}
+        return made | ({} if self.out is None else {"files": [str(file) for file in self.files]})
+
+    def lines(self) -> Lines:
+        """Return the table with its notes, or what was computed."""
+        if isinstance(self.grid, GridPlan):
+            return self.grid.lines()
+        lines = [f"{self.title}, preset {self.preset}"]
+        if self.table is not None:
+            lines += [*_table_lines(self.table), *_after_a_gap(_note_lines(self.table)), *_after_a_gap(self.claims)]
+            lines += [] if self.parts is None else _part_lines(self.table, self.parts)
+        elif self.facts:
+            lines += _fact_lines(self.facts)
+        else:
+            lines.append("computed from the definitions: there is nothing to train")
+        lines += [] if self.out is None else ["", f"written to {self.out}"]
+        return [("", line) for line in lines]
+
+
+def reproduce(
+    name: str,
+    preset: str = "quick",
+    store: PathLike | None = None,
+    engine: str = "local",
+    workers: int = 2,
+    ray_address: str | None = None,
+    memory: float = 0.0,
+    time_limit: float = 0.0,
+    retry_failed: bool = False,
+    dry_run: bool = False,
+    out: PathLike | None = None,
+    show: ShowProgress | None = None,
+) -> Reproduction:
+    """Repeat a table or figure of the paper, and show it beside the published numbers.
+
+    Args:
+        name: such as table-addition or figure2
+        preset: quick, or paper for the published budget
+        store: the store; what it has is not run again
+        engine: local, or ray
+        workers: packs of runs at once
+        ray_address: a running Ray cluster; none starts one here
+        memory: gigabytes that a pack may use; 0 for no bound
+        time_limit: seconds that a pack may take; 0 for no bound
+        retry_failed: try runs again that have failed
+        dry_run: show what would be run, and about how long it takes
+        out: write figures, numbers and records into this directory
+        show: called with the progress, about once a second
+    """
+    from statewise.papers import read_paper
+
+    paper, directory, folder = read_paper(), path_of(store), path_of(out)
+    runs = paper.runs(name, preset)
+    made = Reproduction(name, paper.title(name), preset)
+    if runs and directory is None and not dry_run:
+        raise RunError(f"{name} takes {len(runs):,} runs and needs a store for them; give --store DIR")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise RunError(f'"{shorten(folder)}" is a file, and figures need a directory; give another --out')
+    on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory))
+    # what is computed here is small, and more threads would wait for each other beside the workers
+    with torch_threads(1):
+        if runs and (dry_run or directory is None):
+            return replace(made, grid=plan_grid(directory, runs, on, retry_failed))
+        if directory is not None and runs:
+            grid = run_grid(directory, runs, on, retry_failed, show)
+            return _of_records(replace(made, grid=grid), paper, directory, folder)
+        return made if dry_run else _of_facts(made, paper, folder)
+
+
+def _of_records(made: Reproduction, paper: "Paper", store: Path, out: Path | None) -> Reproduction:
+    """Make what is trained for, from the store's records."""
+    from statewise.papers import judge_claims, table_of
+    from statewise.report.paper_files import parts_of, write_table
+    from statewise.store import Store, exporter
+
+    with Store.open(store) as opened:
+        table = table_of(paper, made.name, made.preset, opened.records())
+        parts = parts_of(table, opened)
+        keys = [key for row in table.rows for cell in row.cells for key in cell.runs]
+        records = [record for key in keys if (record := opened.record(key)) is not None]
+    made = replace(made, table=table, claims=tuple(judge_claims(table)), parts=parts)
+    if out is None:
+        return made
+    files = write_table(table, parts, out)
+    # the runs behind the table, as `statewise store merge` reads them
+    kept = out / f"{made.name}.jsonl.gz"
+    exporter(kept)(lambda: records)
+    return replace(made, out=out, files=(*files, kept))
+
+
+def _of_facts(made: Reproduction, paper: "Paper", out: Path | None) -> Reproduction:
+    """Make what is computed."""
+    from statewise.papers.facts import facts_of
+    from statewise.report.paper_files import write_facts
+
+    made = replace(made, facts=tuple(facts_of(paper, made.name, made.preset)))
+    return made if out is None else replace(made, out=out, files=tuple(write_facts(made.name, made.facts, out)))
+
+
+def _table_lines(table: "Table") -> list[str]:
+    """Write a table: ours / the paper's / the ceiling in every cell, and whether they agree."""
+    from statewise.papers.verdicts import MARKS
+
+    shown = [["ours / paper / ceiling", "recipe", *(f"{table.column} = {column:,}" for column in table.columns)]]
+    for row in table.rows:
+        cells = [
+            f"{_number(c.best):>5} / {_number(c.published)} / {_number(c.ceiling)} {MARKS.get(c.verdict, '')}"
+            for c in row.cells
+        ]
+        shown.append([row.label, row.recipe, *cells])
+    legend = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
+    return [*columns(shown), legend]
+
+
+def _note_lines(table: "Table") -> list[str]:
+    """Write the cells that do not agree with the paper, with the likely reason of each."""
+    return [
+        f"{row.label} ({row.recipe}), {table.column} = {cell.m:,}: {cell.verdict} ({cell.budget}): {cell.note}"
+        for row in table.rows
+        for cell in row.cells
+        if cell.note
+    ]
+
+
+def _part_lines(table: "Table", parts: "Parts") -> list[str]:
+    from statewise.report.paper_files import FROZEN, PLANES
+
+    if table.name == FROZEN:
+        return ["", "right: parity by frozen random diagonals", *_fact_lines(parts.frozen)]
+    if table.name == PLANES:
+        heading = "planes, those with at least a tenth of the largest weight"
+        return ["", heading, *_fact_lines(parts.heaviest_planes)]
+    return []
+
+
+def _fact_lines(facts: "Sequence[Fact]") -> list[str]:
+    """Write rows aligned under the names of their columns."""
+    if not facts:
+        return ["nothing is there yet"]
+    rows = [fact.to_dict() for fact in facts]
+    return columns([list(rows[0]), *([_value(value) for value in row.values()] for row in rows)])
+
+
+def _after_a_gap(lines: Sequence[str]) -> list[str]:
+    return ["", *lines] if lines else []
+
+
+def _number(score: float | None) -> str:
+    return "   -" if score is None else fixed(score)
+
+
+def _value(value: str | int | float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
