@@ -4,18 +4,15 @@ Runs each cell and seed once, in the order below, and appends its record to resu
 there already are not run again. Usage: python benchmarks/recipes.py [MINUTES] [MODEL ...]
 """
 
-import json
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from statewise.runs.run import Look, run
-from statewise.training.assemble import build_plan, build_training
-from statewise.training.options import resolve
+from statewise.runs import PlannedRun, execute_one, parse_record
+from statewise.training import Metrics, resolve
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes.jsonl"
 # seeds 0 and 1 were used to choose the recipe
@@ -39,30 +36,31 @@ CELLS: list[dict[str, Any]] = [
 ]
 
 
-def show(look: Look, steps: int) -> None:
-    scores = " ".join(f"{score:.3f}" for score in look.scores)
-    print(f"  step {look.step}/{steps} loss {look.loss:.4f} scores {scores}", file=sys.stderr, flush=True)
+def show(member: int, metrics: Metrics, steps: int) -> None:
+    scores = " ".join(f"{score:.3f}" for score in metrics.scores)
+    print(f"  step {metrics.step}/{steps} loss {metrics.loss:.4f} scores {scores}", file=sys.stderr, flush=True)
 
 
 def main(minutes: float, models: list[str]) -> None:
     torch.set_num_threads(1)
     ends = time.monotonic() + 60 * minutes
     RESULTS.parent.mkdir(exist_ok=True)
-    done = [json.loads(line)["config"] for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    done = {parse_record(line).config.key() for line in lines}
     for seed in SEEDS:
         for cell in CELLS:
             given = dict(cell)
             given |= {"seed": seed, "task": cell["task"].format(seed=seed, states=given.pop("states", None))}
-            config = resolve(None, given | TESTS).model_dump(mode="json")
-            if config in done or (models and config["model"] not in models):
+            options = resolve(given | TESTS)
+            if options.key() in done or (models and options.model not in models):
                 continue
             if time.monotonic() > ends:
                 return
-            print(config["task"], config["model"], "seed", seed, file=sys.stderr, flush=True)
-            with tempfile.TemporaryDirectory() as folder:
-                record = run(build_training(config), build_plan(config), config, Path(folder) / "run", show)
+            print(options.task, options.model, "seed", seed, file=sys.stderr, flush=True)
+            record = execute_one(PlannedRun(options), show).record
+            assert record is not None
             with RESULTS.open("a") as stream:
-                stream.write(json.dumps(record) + "\n")
+                stream.write(record.to_json() + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """How many labelled words does each method need to find a machine exactly, on every one of five seeds?
 
-Words have 2 to 10 symbols and one label, that of their end; each method sees more and more words until it finds the
-machine on all seeds. The exact Hankel method needs complete blocks, so it is given all words up to a length instead.
-Records are appended to results/words-needed.jsonl, and what stands there is not run again; docs/words-needed.svg is
-drawn from all of them.
+Words have 2 to 10 symbols and one label, that of their end; each method is given more and more words until it finds
+the machine on all seeds. The exact Hankel method needs complete blocks, so it is given all words up to a length
+instead. Records are appended to results/words-needed.jsonl, and what stands there is not run again;
+docs/words-needed.svg is drawn from all of them.
 Usage: python benchmarks/words_needed.py [MINUTES] [METHOD ...]
 """
 
@@ -11,18 +11,20 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from statewise.errors import StatewiseError, unknown_name
+from statewise.errors import RunError, StatewiseError, unknown_name
 from statewise.machines import Machine, equivalent, machine
 from statewise.randomness import stream
-from statewise.report.words_needed import draw_words_needed, words_needed
-from statewise.runs.run import provenance
+from statewise.report.figure import figure_of
+from statewise.report.palette import line_style
+from statewise.runs import provenance
 from statewise.tasks import Task
 from statewise.theory.extraction import extract
 from statewise.theory.learning.hankel import solve_hankel
@@ -30,8 +32,7 @@ from statewise.theory.learning.labelled import LabelledWords, count_words
 from statewise.theory.learning.state_merging import merge_states
 from statewise.theory.learning.tables import fit_tables
 from statewise.theory.network import network_of
-from statewise.training.assemble import build_training
-from statewise.training.options import resolve
+from statewise.training import advance, build_training, resolve
 
 ROOT = Path(__file__).parents[1]
 RESULTS, FIGURE = ROOT / "results" / "words-needed.jsonl", ROOT / "docs" / "words-needed.svg"
@@ -44,7 +45,7 @@ SGD_SIZES = [size for size in SIZES if 200 <= size <= 6_400]
 
 
 def draw(truth: Machine, count: int, seed: int, noise: float = 0.0) -> LabelledWords:
-    """Draws the words that a training run of the same seed sees; of a share of them the label is drawn too."""
+    """Draw the words that a training run of the same seed reads; of a share of them the label is drawn too."""
     batch = Task(truth, samples=count).batch(seed, 0, count)
     words = [tuple(word[:length]) for word, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)]
     generator = stream(seed, "noise", count)
@@ -54,10 +55,9 @@ def draw(truth: Machine, count: int, seed: int, noise: float = 0.0) -> LabelledW
 
 
 def train(task: str, count: int, seed: int) -> Machine:
-    """Trains a full network on so many words, over and over, and reads its machine out."""
-    options = resolve(None, {"task": task, "model": "full", "samples": count, "seed": seed, "steps": STEPS})
-    training = build_training(options.model_dump(mode="json"))
-    training.advance(STEPS)
+    """Train a full network on so many words, over and over, and extract its machine."""
+    training = build_training(resolve({"task": task, "model": "full", "samples": count, "seed": seed, "steps": STEPS}))
+    advance([training], STEPS)
     truth = training.task.machine
     network = network_of(training.model.eval())
     return extract(network, 2, 10, seed, truth.alphabet, truth.output_names).machine
@@ -73,7 +73,7 @@ METHODS = [*FROM_WORDS, "hankel, all short words", "sgd"]
 
 
 def attempts(task: str, method: str, seed: int) -> Iterator[tuple[int, Callable[[], Machine]]]:
-    """Gives, in growing number of words, how a method is tried."""
+    """Yield, in growing number of words, how a method is tried."""
     name = task.format(seed=seed)
     truth = machine(name)
     if method.startswith("hankel"):
@@ -119,7 +119,7 @@ def measure(minutes: float, methods: list[str]) -> None:
     done = {(r["task"], r["method"], r["words"], r["seed"]): r["exact"] for r in map(json.loads, lines)}
     for method in methods or METHODS:
         for task in TASKS:
-            # all seeds see a number of words before any sees more
+            # all seeds are given a number of words before any is given more
             for tries in zip(*(attempts(task, method, seed) for seed in SEEDS), strict=True):
                 for seed, (count, find) in zip(SEEDS, tries, strict=True):
                     key = (task, method, count, seed)
@@ -134,6 +134,74 @@ def measure(minutes: float, methods: list[str]) -> None:
                         stream_out.write(json.dumps(record) + "\n")
                 if all(done[task, method, count, seed] for seed, (count, _) in zip(SEEDS, tries, strict=True)):
                     break
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a method needed on a task.
+
+    Args:
+        task: the machine, with "{seed}" where each seed has its own.
+        method: its name.
+        words: the smallest number of words tried from which every seed's machine was found; None if there was none.
+        tried: the largest number of words tried on every seed.
+        seeds: how many there were.
+    """
+
+    task: str
+    method: str
+    words: int | None
+    tried: int
+    seeds: int
+
+
+def words_needed(records: Iterable[Mapping[str, Any]]) -> list[Need]:
+    """Sum records up, in the order in which they come; numbers of words that not all seeds tried do not count."""
+    cells: dict[tuple[str, str], dict[int, dict[int, bool]]] = {}
+    for record in records:
+        sizes = cells.setdefault((record["task"], record["method"]), {})
+        sizes.setdefault(record["words"], {})[record["seed"]] = record["exact"]
+    needs = []
+    for (task, method), sizes in cells.items():
+        seeds = max(len(outcomes) for outcomes in sizes.values())
+        whole = {words: outcomes for words, outcomes in sizes.items() if len(outcomes) == seeds}
+        enough = [words for words, outcomes in whole.items() if all(outcomes.values())]
+        needs.append(Need(task, method, min(enough, default=None), max(whole), seeds))
+    return needs
+
+
+def draw_words_needed(file: Path, needs: Sequence[Need]) -> None:
+    """Draw the number of words against the method, a mark for each task; an arrow marks what was not enough."""
+    if not needs:
+        raise RunError("there are no records of words needed; run benchmarks/words_needed.py first")
+    methods = list(dict.fromkeys(need.method for need in needs))
+    tasks = list(dict.fromkeys(need.task for need in needs))
+    with figure_of(file) as axes:
+        for place, task in enumerate(tasks):
+            style: dict[str, Any] = dict(line_style(place))
+            arrow: dict[str, Any] = style | {"marker": ">"}
+            # tasks lie beside each other, so that equal numbers do not hide one another
+            offset = 0.27 * (place - (len(tasks) - 1) / 2)
+            axes.plot([], [], linestyle="", label=_title(task), **style)
+            for need in (need for need in needs if need.task == task):
+                height = methods.index(need.method) + offset
+                words = need.tried if need.words is None else need.words
+                text = f"{words:,}" if need.words is not None else f"more than {words:,}"
+                axes.plot([words], [height], **(arrow if need.words is None else style))
+                axes.annotate(text, (words, height), (7, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.set_xscale("log")
+        most = max(need.words or need.tried for need in needs)
+        axes.set_xlim(right=4 * most)
+        axes.set_yticks(range(len(methods)), methods)
+        axes.invert_yaxis()
+        axes.grid(axis="x", which="major", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(f"labelled words for the exact machine on all {max(need.seeds for need in needs)} seeds")
+        axes.legend(frameon=False, fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, columnspacing=1)
+
+
+def _title(task: str) -> str:
+    return task.replace(", seed={seed}", "")
 
 
 def main(minutes: float, methods: list[str]) -> None:

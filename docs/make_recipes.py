@@ -1,8 +1,9 @@
-"""Writes the tables of docs/recipes.md from results/recipes.jsonl and results/baselines.jsonl."""
+"""Write the tables of docs/recipes.md from results/recipes.jsonl and results/baselines.jsonl."""
 
-import json
 import re
 from pathlib import Path
+
+from statewise.runs import Record, parse_record
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
@@ -11,15 +12,19 @@ COLUMNS = ["task", "model", "steps", "seeds", "at 500: exactly 1.00", "scores at
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
 
 
+def read(file: Path) -> list[Record]:
+    """Read records, one to a line."""
+    return [parse_record(line) for line in file.read_text().splitlines()]
+
+
 def table() -> str:
-    """Gives the table, cells in the order of their names, moduli and states in the order of their size."""
+    """Return the table, cells in the order of their names, moduli and states in the order of their size."""
     cells: dict[tuple[str, str, int], dict[int, dict[int, float]]] = {}
-    for line in RECORDS.read_text().splitlines():
-        record = json.loads(line)
-        config = record["config"]
-        task = re.sub(r"seed=\d+", "seed=s", config["task"])
-        cell = (task, f"{config['model']}, H = {config['hidden']}", record["steps"])
-        cells.setdefault(cell, {})[config["seed"]] = {score["length"]: score["score"] for score in record["scores"]}
+    for record in read(RECORDS):
+        options = record.config
+        task = re.sub(r"seed=\d+", "seed=s", options.task)
+        cell = (task, f"{options.model}, H = {options.hidden}", record.steps)
+        cells.setdefault(cell, {})[options.seed] = {score.length: score.score for score in record.scores}
     return "\n".join([HEADER, *(_row(cell, cells[cell]) for cell in sorted(cells, key=_order))])
 
 
@@ -39,20 +44,18 @@ def _order(cell: tuple[str, str, int]) -> tuple[str, str, list[int], int]:
 
 
 def baselines() -> str:
-    """Gives a row for each run of a baseline that was trained as long as it needs."""
+    """Return a row for each run of a baseline that was trained as long as it needs."""
     lines = ["| task | model | steps | rate | training lengths | at 10 | at 500 |", "|" + " --- |" * 7]
-    for line in BASELINES.read_text().splitlines():
-        record = json.loads(line)
-        config, scores = record["config"], {score["length"]: score["score"] for score in record["scores"]}
-        numbers = [record["in_distribution"]["score"], scores[10], scores[500]]
-        shown = " | ".join(f"{number:.3f}" for number in numbers)
-        model = f"{config['model']}, H = {config['hidden']}"
-        lines.append(f"| {config['task']} | {model} | {record['steps']:,} | {config['lr']:g} | {shown} |")
+    for record in read(BASELINES):
+        options, scores = record.config, {score.length: score.score for score in record.scores}
+        shown = " | ".join(f"{number:.3f}" for number in (record.score_id, scores[10], scores[500]))
+        model = f"{options.model}, H = {options.hidden}"
+        lines.append(f"| {options.task} | {model} | {record.steps:,} | {options.lr:g} | {shown} |")
     return "\n".join(lines)
 
 
 def page(text: str) -> str:
-    """Puts the tables into the page, in place of those before."""
+    """Put the tables into the page, in place of those before."""
     before, _, rest = text.partition("## What was seen\n")
     after = rest[rest.index("\nEvery number is of a record") :]
     text = f"{before}## What was seen\n\n{table()}\n{after}"

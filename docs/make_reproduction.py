@@ -1,25 +1,20 @@
-"""Writes docs/reproduction.md, and the table in README.md, from the records in results/reproduction alone.
+"""Write docs/reproduction.md, and the table in README.md, from the records in results/reproduction alone.
 
 Records are lines of *.jsonl.gz; what is computed rather than trained lies beside them as CSV, as `statewise reproduce
 NAME --out` writes it. What has no record is shown as not run.
 """
 
 import csv
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from statewise.cli.runs import read_records as read_file
-from statewise.papers import Cell, Paper, Row, Table, read_paper, table_of
-from statewise.papers.choice import CHANCE
-from statewise.papers.paper import PRESETS
-from statewise.papers.remarks import reply
-from statewise.papers.table import recorded
-from statewise.papers.verdicts import ABOVE, AGREES, MARKS
+from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, read_paper, recorded, table_of
+from statewise.papers.verdicts import ABOVE, AGREES, MARKS, NOISE
+from statewise.runs import Record
+from statewise.store import read_records as read_file
 from statewise.wording import counted, fixed
 
 ROOT = Path(__file__).parents[1]
@@ -42,13 +37,13 @@ FACTS = {
 }
 
 
-def read_records(folder: Path) -> list[dict[str, Any]]:
-    """Reads all records of a directory."""
+def read_records(folder: Path) -> list[Record]:
+    """Read all records of a directory."""
     return [record for file in sorted(folder.glob("*.jsonl.gz")) for record in read_file(file)]
 
 
 def page(folder: Path) -> str:
-    """Gives the whole page."""
+    """Return the whole page."""
     paper, records = read_paper(), read_records(folder)
     parts = [_opening(paper), _overview(paper, records), _protocol(paper), _to_the_letter(paper, records)]
     for name in paper.names():
@@ -71,7 +66,7 @@ def _picture(file: Path, title: str) -> str:
 
 
 def readme(text: str, folder: Path) -> str:
-    """Puts the table of modular addition between its marks; a text without them stays as it is."""
+    """Put the table of modular addition between its marks; a text without them stays as it is."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -83,20 +78,20 @@ def readme(text: str, folder: Path) -> str:
 
 
 def _opening(paper: Paper) -> str:
-    data = paper.data
+    cited = paper.citation
     return f"""# The paper, repeated
 
-{" and ".join(data["authors"])}, "{data["title"]}", {data["venue"]}, arXiv:{data["arxiv"]}.
+{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}.
 The authors released no code. This page is written by `docs/make_reproduction.py` from the records in
 `results/reproduction`.
 
-A cell reads *ours/the paper's/the ceiling*: our score at length {data["length"]} (0 is guessing evenly, 1 is perfect;
+A cell reads *ours/the paper's/the ceiling*: our score at length {paper.length} (0 is guessing evenly, 1 is perfect;
 for each rate the median over seeds, then the best rate), the published score, and the highest score that the algebra of
 the machine allows this level on long words; where each seed has a machine of its own, the median over machines. A dash
 is what was not run, not published, or not known. Where no rate is above chance, the one that learned most on short
 words speaks. Short words are those of the lengths that training begins with, 2 to 10.
 
-`=` agrees within {data["tolerance"]}, or within two standard errors where few words were tested; a score below chance
+`=` agrees within {paper.tolerance}, or within two standard errors where few words were tested; a score below chance
 counts as chance. `↑` is above the paper, `↓` below it. `~` has the paper's number, but short words were not learned in
 our budget, so that it says little. Scores of preset `quick` are those of 500 words, of 200 for Mamba and Transformers;
 of preset `paper`, of 1,000.
@@ -113,8 +108,8 @@ Preset `quick` has CP of rank 64 and blocks of 1, 2 and 8: at its width a block 
 whose symbols are maps are tried under our recipe only."""
 
 
-def _overview(paper: Paper, records: list[dict[str, Any]]) -> str:
-    """Says what was run, and how the published cells of each came out."""
+def _overview(paper: Paper, records: list[Record]) -> str:
+    """Write what was run, and how the published cells of each came out."""
     rows = []
     for name in filter(paper.trained, paper.names()):
         for preset in PRESETS:
@@ -134,8 +129,8 @@ budget. Cells are counted where a number was published.
 {_reached(paper, records)}"""
 
 
-def _reached(paper: Paper, records: list[dict[str, Any]]) -> str:
-    """Says how many of the published scores above chance each recipe reaches."""
+def _reached(paper: Paper, records: list[Record]) -> str:
+    """Write how many of the published scores above chance each recipe reaches."""
     tables = [table_of(paper, name, "quick", records) for name in filter(paper.trained, paper.names())]
     said = []
     for recipe in ("stated", "statewise"):
@@ -144,7 +139,7 @@ def _reached(paper: Paper, records: list[dict[str, Any]]) -> str:
         for table in tables:
             for row in table.rows:
                 for cell in row.cells:
-                    if row.recipe == recipe and cell.m > 2 and cell.published and cell.published > CHANCE:
+                    if row.recipe == recipe and cell.m > 2 and cell.published and cell.published > NOISE:
                         cells.setdefault((table.name, row.model, cell.m), cell)
         reached = [model for (_, model, _), cell in cells.items() if cell.verdict in (AGREES, ABOVE)]
         by_model = ", ".join(f"`{model}` {count}" for model, count in Counter(reached).items())
@@ -162,7 +157,7 @@ def _published(table: Table) -> bool:
 
 
 def _folded(title: str, text: str) -> str:
-    """Gives a part that opens when its title is chosen."""
+    """Return a part that opens when its title is chosen."""
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
@@ -172,37 +167,39 @@ def _protocol(paper: Paper) -> str:
         "authors (arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here."
     )
     rows = []
-    for item, known in paper.data["protocol"].items():
-        value = ", ".join(map(str, known["value"])) if isinstance(known["value"], list) else known["value"]
-        rows.append([item.replace("_", " "), str(value), known["mark"], known.get("note", "")])
-    remarks = [f"- {text[0].upper()}{text[1:]}." for text in paper.data["remarks"].values()]
+    for item, known in paper.protocol.items():
+        value = ", ".join(map(str, known.value)) if isinstance(known.value, tuple) else str(known.value)
+        rows.append([item.replace("_", " "), value, known.mark, known.note])
+    claims = [f"- {text[0].upper()}{text[1:]}." for text in paper.claims.values()]
     table = _folded(f"All {len(rows)} items", _markdown(["item", "value", "mark", "note"], rows))
-    return "\n".join(["## The protocol", "", marks, "", table, "", "Besides numbers, the paper says:", "", *remarks])
+    return "\n".join(["## The protocol", "", marks, "", table, "", "Besides numbers, the paper says:", "", *claims])
 
 
-def _to_the_letter(paper: Paper, records: list[dict[str, Any]]) -> str:
-    """Shows every run that has the paper's width and steps: what it reached, at the end and on the way."""
-    hidden, steps, length = paper.protocol("hidden"), paper.protocol("steps"), paper.data["length"]
-    asked = {"recipe": "stated", "hidden": hidden, "steps": steps}
-    whole = [r for r in records if asked.items() <= r["config"].items() and r["status"] not in ("failed", "diverged")]
+def _to_the_letter(paper: Paper, records: list[Record]) -> str:
+    """Show every run that has the paper's width and steps: what it reached, at the end and on the way."""
+    hidden, steps, length = paper.hidden, paper.steps, paper.length
+    whole = [
+        record
+        for record in records
+        if (record.config.recipe, record.config.hidden, record.config.steps) == ("stated", hidden, steps)
+        and record.status not in ("failed", "diverged")
+    ]
     if not whole:
         return ""
     by_task: dict[str, list[list[str]]] = {}
     ends = []
-    for record in sorted(whole, key=lambda r: (r["config"]["task"], r["config"]["model"], -r["config"]["lr"])):
-        config = record["config"]
-        at = record["probe"].index(length)
-        scores = {score["length"]: score["score"] for score in record["scores"]}
-        looks = [look["scores"][at] for look in record["history"]]
-        if config["readout"] == "plain" and config["model"] not in paper.data["presets"]["paper"]["baselines"]:
-            settled = record["loss"] is not None and record["loss"] < _SETTLED
-            ends.append((settled, max(looks) >= _PERFECT))
-        row = [config["model"], "trained" if config["embedding"] else "fixed", f"{config['lr']:g}", config["readout"]]
-        loss = record["loss"]
+    for record in sorted(whole, key=lambda r: (r.config.task, r.config.model, -r.config.lr)):
+        options, loss = record.config, record.loss
+        at = record.probe.index(length)
+        scores = {score.length: score.score for score in record.scores}
+        history = [metrics.scores[at] for metrics in record.history]
+        if options.readout == "plain" and options.model not in paper.presets["paper"].models["baselines"]:
+            ends.append((loss is not None and loss < _SETTLED, max(history) >= _PERFECT))
+        row = [options.model, "trained" if options.embedding else "fixed", f"{options.lr:g}", options.readout]
         row += [f"{loss:.0f}" if loss is not None and loss >= 100 else _number(loss)]
-        row += [_number(record["in_distribution"]["score"]), _number(max(looks))]
-        row += [f"{sum(look >= _PERFECT for look in looks)}/{len(looks)}"]
-        by_task.setdefault(config["task"], []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
+        row += [_number(record.score_id), _number(max(history))]
+        row += [f"{sum(score >= _PERFECT for score in history)}/{len(history)}"]
+        by_task.setdefault(options.task, []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
     header = ["model", "tokens", "rate", "readout", "loss", "short", "best", "right", f"{length}", "10,000"]
     shown = "\n\n".join(f"On `{task}`:\n\n{_markdown(header, rows)}" for task, rows in by_task.items())
     return f"""## To the letter
@@ -226,12 +223,12 @@ left to teach them, and {sum(settled and right for settled, right in ends)} of t
 {_normalisation(whole, length)}""".rstrip()
 
 
-def _normalisation(whole: list[dict[str, Any]], length: int) -> str:
-    """Compares runs that differ in the readout alone."""
-    by_rest: dict[str, dict[str, dict[str, Any]]] = {}
+def _normalisation(whole: list[Record], length: int) -> str:
+    """Compare runs that differ in the readout alone."""
+    by_rest: dict[str, dict[str, Record]] = {}
     for record in whole:
-        rest = {name: value for name, value in record["config"].items() if name != "readout"}
-        by_rest.setdefault(json.dumps(rest, sort_keys=True), {})[record["config"]["readout"]] = record
+        rest = record.config.change(readout="plain").key()
+        by_rest.setdefault(rest, {})[record.config.readout] = record
     pairs = [both for both in by_rest.values() if {"plain", "normalised"} <= both.keys()]
     if not pairs:
         return ""
@@ -244,17 +241,17 @@ At {length} the normalised one ends higher by more than {_APART} in {higher} of 
 {perfect[0]} of the plain and {perfect[1]} of the normalised ones end at {_PERFECT} or more."""
 
 
-def _end(record: dict[str, Any], length: int) -> float:
-    return next(score["score"] for score in record["scores"] if score["length"] == length)
+def _end(record: Record, length: int) -> float:
+    return next(score.score for score in record.scores if score.length == length)
 
 
-def _table(table: Table, records: list[dict[str, Any]]) -> str:
+def _table(table: Table, records: list[Record]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
     told = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
     counts = f"Cells with a published number: {told}. " if _published(table) else ""
     keys = {key for _, cell in cells for key in cell.runs}
-    cost = _cost([record for record in records if record.get("key") in keys and "seconds" in record])
-    parts = [f"### Preset {table.preset}", f"{counts}{cost}", _matrix(table), _reply(table)]
+    cost = _cost([record for record in records if record.key in keys])
+    parts = [f"### Preset {table.preset}", f"{counts}{cost}", _matrix(table), _claims(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
@@ -268,23 +265,24 @@ def _table(table: Table, records: list[dict[str, Any]]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _cost(runs: list[dict[str, Any]]) -> str:
-    """Says what runs took of one core and, where they were done without a pause, by the clock."""
+def _cost(records: list[Record]) -> str:
+    """Write what runs took of one core and, where they were done without a pause, by the clock."""
+    runs = [(r.finished - r.seconds, r.finished) for r in records if r.finished is not None and r.seconds is not None]
     if not runs:
         return ""
-    spent = sum(run["seconds"] / run.get("shared", 1) for run in runs)
-    began, paused = min(run["finished"] - run["seconds"] for run in runs), 0.0
+    spent = sum(record.cost or 0.0 for record in records)
+    began, paused = min(runs)[0], 0.0
     until = began
-    for begin, end in sorted((run["finished"] - run["seconds"], run["finished"]) for run in runs):
+    for begin, end in sorted(runs):
         paused, until = max(paused, begin - until), max(until, end)
     by_the_clock = f", and {(until - began) / 60:,.0f} by the clock" if paused < _PAUSE else ""
     return f"The {len(runs):,} runs took {spent / 60:,.0f} minutes of one core{by_the_clock}, on a shared machine."
 
 
-def _reply(table: Table) -> str:
-    """Says what the records make of the paper's words."""
-    told, *lines = reply(table) or [""]
-    return "\n".join([told, "", *(f"- {line}" for line in lines)]).strip()
+def _claims(table: Table) -> str:
+    """Set the records beside what the paper claims."""
+    counted_here, *lines = judge_claims(table) or [""]
+    return "\n".join([counted_here, "", *(f"- {line}" for line in lines)]).strip()
 
 
 def _matrix(table: Table) -> str:
@@ -326,7 +324,7 @@ def _facts(file: Path, title: str) -> str:
 
 
 def _harmonic(rows: list[dict[str, str]]) -> str:
-    """Says how many of the planes that count turn by a harmonic."""
+    """Write how many of the planes that count turn by a harmonic."""
     first = [row for row in rows if int(row["place"]) < _WEIGHTIEST]
     near = sum(float(row["off"]) < _ON_HARMONIC for row in first)
     seeds = len({row["seed"] for row in rows})

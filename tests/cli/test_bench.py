@@ -1,10 +1,10 @@
 import json
 
 import pytest
+from statewise.cli.bench import _sentence
 
 from statewise.bench.sweep_overhead import measure
 from statewise.bench.timing import Row, best_times
-from statewise.cli.bench import _sentence
 from tests.command import statewise
 
 

@@ -94,7 +94,7 @@ def test_bad_calls_get_one_line_and_code_2(arguments, message, tmp_path):
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["machine", "--help"], ["demo", "--help"], ["--version"]])
 def test_help_comes_without_torch(arguments):
     script = "import sys; from statewise.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 

@@ -1,31 +1,33 @@
 """Records as runs write them, without running anything."""
 
+import json
 from typing import Any
 
-from statewise.store import key_of
+from statewise.runs import Record, parse_record
+from statewise.training import RunOptions
 
 
-def record(config: dict[str, Any], at_500: float, inside: float = 1.0, **changed: Any) -> dict[str, Any]:
-    """Gives the record of a run with a score at each test length."""
-    return {
-        "key": key_of(config),
+def record(options: RunOptions, at_500: float, inside: float = 1.0, **changed: Any) -> Record:
+    """Return the record of a run with a score at each test length."""
+    written = {
+        "key": options.key(),
         "status": "done",
-        "config": config,
-        "steps": config["steps"],
+        "config": options.to_dict(),
+        "steps": options.steps,
         "seconds": 1.0,
         "loss": 0.0,
         "parameters": 1,
-        "scores": [
-            {"length": length, "score": at_500 if length >= 500 else inside} for length in config["test_lengths"]
-        ],
+        "scores": [{"length": length, "score": at_500 if length >= 500 else inside} for length in options.test_lengths],
         "in_distribution": {"length": 10, "score": inside},
         "validation": None,
         "history": [],
-        "probe": config["probe"],
+        "probe": options.probe,
         "finished": 1_000.0,
-    } | changed
+    }
+    return parse_record(json.dumps(written | changed))
 
 
-def failed(config: dict[str, Any]) -> dict[str, Any]:
-    """Gives the record of a run that could not be run."""
-    return {"key": key_of(config), "status": "failed", "config": config, "reason": "there was no memory"}
+def failed(options: RunOptions) -> Record:
+    """Return the record of a run that could not be run."""
+    written = {"key": options.key(), "status": "failed", "config": options.to_dict(), "reason": "there was no memory"}
+    return parse_record(json.dumps(written))

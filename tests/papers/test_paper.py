@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -7,8 +6,7 @@ from statewise.errors import UnknownNameError
 from statewise.machines import machine
 from statewise.papers import read_paper
 from statewise.papers.paper import PRESETS
-from statewise.training.assemble import build_plan
-from statewise.training.options import RunConfig
+from statewise.training import validate_options
 
 PAPER = read_paper()
 # a second transcription of some published rows
@@ -49,8 +47,8 @@ def test_published_numbers_are_those_of_a_second_transcription(
         found = PAPER.published(table, model, column)
         assert (found is not None) == (column in scores)
         if found is not None:
-            assert found[0] == scores[column]
-            assert found[1]
+            assert found.score == scores[column]
+            assert found.where
 
 
 def test_every_published_number_stands_beside_some_run() -> None:
@@ -58,13 +56,13 @@ def test_every_published_number_stands_beside_some_run() -> None:
         name: {row.model for preset in PRESETS for row in PAPER.plan(name, preset)}
         for name in ("table-addition", "table-machine", "table-arithmetic")
     }
-    for row in PAPER.data["published"]:
-        assert set(row["models"]) <= planned[row["table"]]
-        assert {int(column) for column in row["scores"]} <= set(PAPER.columns(row["table"], "quick"))
+    for row in PAPER.published_rows:
+        assert set(row.models) <= planned[row.table]
+        assert set(row.scores) <= set(PAPER.columns(row.table, "quick"))
 
 
 def test_every_item_of_the_protocol_is_marked() -> None:
-    marks = {item["mark"] for item in PAPER.data["protocol"].values()}
+    marks = {item.mark for item in PAPER.protocol.values()}
     assert marks == {"stated", "derived", "follow-up", "unknown"}
 
 
@@ -77,12 +75,11 @@ def test_names_are_all_that_can_be_repeated() -> None:
 def test_every_run_of_every_grid_is_valid_and_the_only_one_of_its_kind(name: str, preset: str) -> None:
     runs = PAPER.runs(name, preset)
     assert bool(runs) == PAPER.trained(name)
-    assert len({json.dumps(run, sort_keys=True) for run in runs}) == len(runs)
+    assert len({run.key() for run in runs}) == len(runs)
     for run in runs:
-        assert RunConfig.model_validate(run).model_dump(mode="json") == run
-        assert 500 in run["test_lengths"]
-        assert 500 in build_plan(run).lengths
-    for task in {run["task"] for run in runs if "50" not in run["task"]}:
+        assert validate_options(run.to_dict()) == run
+        assert 500 in run.evaluation.lengths
+    for task in {run.task for run in runs if "50" not in run.task}:
         assert machine(task).states >= 2
 
 
@@ -92,7 +89,7 @@ def test_tables_hold_every_level_under_both_recipes_and_every_baseline() -> None
         levels = ["full", "cp(64)", "block(2)", "block(8)", "rotation", "diagonal", "positive"]
         assert {(level, recipe) for level in levels for recipe in ("stated", "statewise")} <= rows
         assert {("lstm", "baseline"), ("mamba(4)", "baseline"), ("transformer(1)", "baseline")} <= rows
-        assert PAPER.columns(name, "quick") == [2, 3, 5, 10, 25, 50]
+        assert PAPER.columns(name, "quick") == (2, 3, 5, 10, 25, 50)
 
 
 def test_the_paper_preset_is_the_stated_protocol() -> None:
@@ -100,30 +97,30 @@ def test_the_paper_preset_is_the_stated_protocol() -> None:
         if row.recipe == "statewise":
             continue
         for cell in row.cells:
-            assert sorted(config["lr"] for config in cell.configs) == sorted([1e-5, 1e-4, 1e-3] * 3)
-            for config in cell.configs:
+            assert sorted(run.lr for run in cell.runs) == sorted([1e-5, 1e-4, 1e-3] * 3)
+            for run in cell.runs:
                 wanted = {"hidden": 256, "embedding": 256, "steps": 100_000, "batch": 64, "supervision": "final"}
                 wanted |= {"shortest": 2, "longest": 10, "schedule": "constant", "readout": "plain", "late": 0}
-                assert {key: config[key] for key in wanted} == wanted
+                assert {key: getattr(run, key) for key in wanted} == wanted
 
 
 def test_a_random_machine_is_drawn_by_each_run_s_seed() -> None:
     for run in PAPER.runs("table-machine", "quick"):
-        assert f"seed={run['seed']}," in run["task"]
+        assert f"seed={run.seed}," in run.task
 
 
 @pytest.mark.parametrize(("preset", "machines"), [("quick", 3), ("paper", 5)])
-def test_no_random_permutation_machine_is_decided_by_the_length_of_words_alone(preset: str, machines: int) -> None:
-    tasks = {run["task"] for run in PAPER.runs("table-machine", preset) if "permutation" in run["task"]}
+def test_no_random_permutation_machine_is_decided_by_the_length_of_sequences_alone(preset: str, machines: int) -> None:
+    tasks = {run.task for run in PAPER.runs("table-machine", preset) if "permutation" in run.task}
     assert len({task for task in tasks if "(2," in task}) == machines
     for task in tasks:
         arrows = machine(task).delta
         assert any(len(set(row)) > 1 for row in arrows.tolist()), task
 
 
-def test_figure4_takes_up_the_runs_of_the_table() -> None:
-    table = [json.dumps(run, sort_keys=True) for run in PAPER.runs("table-addition", "quick")]
-    assert all(json.dumps(run, sort_keys=True) in table for run in PAPER.runs("figure4", "quick"))
+def test_figure4_is_of_runs_of_the_table() -> None:
+    table = {run.key() for run in PAPER.runs("table-addition", "quick")}
+    assert {run.key() for run in PAPER.runs("figure4", "quick")} <= table
 
 
 @pytest.mark.parametrize("name", ["", "tabel-addition", "../ebrahimi2025", "figure2\n", "x" * 10_000, "figure1"])
@@ -147,5 +144,6 @@ def test_a_preset_is_refused_for_what_takes_no_runs_too() -> None:
 
 
 def test_the_tolerance_and_the_length_are_the_paper_s() -> None:
-    assert PAPER.data["length"] == 500
-    assert math.isclose(PAPER.data["tolerance"], 0.05)
+    assert PAPER.length == 500
+    assert math.isclose(PAPER.tolerance, 0.05)
+    assert (PAPER.hidden, PAPER.steps) == (256, 100_000)

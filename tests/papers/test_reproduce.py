@@ -5,42 +5,25 @@ import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import numpy as np
 import pytest
-import typer
-from safetensors.numpy import save
-from typer.testing import CliRunner
 
-from statewise.cli.reproduce import reproduce
-from statewise.cli.runs import read_records
+from statewise.commands.reproduce import reproduce
 from statewise.errors import RunError, UnknownNameError
 from statewise.papers import read_paper
+from statewise.papers.facts import FrozenScore
 from statewise.report.paper_figures import draw_frozen_parity, write_figure
-from statewise.store import Store, key_of
+from statewise.store import Store, read_records
+from tests.command import statewise
 from tests.papers.synthetic import record
+from tests.report.synthetic import rotation_weights
 
 PAPER = read_paper()
-APP = typer.Typer()
-APP.command()(reproduce)
-# two commands make typer keep the name of the first
-APP.command("other")(lambda: None)
-
-
-def ask(*arguments: str) -> Any:
-    result = CliRunner().invoke(APP, ["reproduce", *arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def filled(directory: Path, name: str, score: float) -> Path:
     runs = PAPER.runs(name, "quick")
-    angles = 2 * np.pi / 10 * np.outer(np.arange(32), np.arange(10))
-    readout = np.ones((10, 64), dtype=np.float32)
-    weights = save({"transition.weight": angles.astype(np.float32), "readout": readout})
-    small = {key_of(run): weights for run in runs} if name == "figure4" else {}
+    small = {run.key(): rotation_weights(run) for run in runs} if name == "figure4" else {}
     with Store.open(directory, write=True) as store:
         store.add([record(run, score) for run in runs], small)
     return directory
@@ -48,15 +31,16 @@ def filled(directory: Path, name: str, score: float) -> Path:
 
 def test_a_table_that_is_all_in_the_store_is_shown_without_a_run(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "table-addition", 1.0)
-    result = ask("table-addition", "--store", str(store), "--json", "--out", str(tmp_path / "out"))
-    shown = json.loads(result.stdout)
+    result = reproduce("table-addition", store=store, out=tmp_path / "out")
+    shown = json.loads(json.dumps(result.to_dict()))
+    assert not result.failed
     assert shown["runs"]["ran"] == 0
     assert len(shown["rows"]) == 22
     full = next(row for row in shown["rows"] if (row["model"], row["recipe"]) == ("full", "statewise"))
     assert [cell["verdict"] for cell in full["cells"]] == ["agrees"] * 6
     files = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"table-addition.csv", "table-addition-stated.png", "table-addition-baseline.svg"} <= files
-    text = ask("table-addition", "--store", str(store)).stdout
+    text = str(result)
     assert "ours / paper / ceiling" in text
     assert " 1.00 / 0.66 / 1.00 ↑" in text
     assert "-0.00" not in text
@@ -65,8 +49,12 @@ def test_a_table_that_is_all_in_the_store_is_shown_without_a_run(tmp_path: Path)
 
 def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "figure4", 1.0)
-    shown = json.loads(ask("figure4", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
-    assert [round(row["harmonic"]) for row in shown["parts"][:3]] == [0, 1, 2]
+    shown = reproduce("figure4", store=store, out=tmp_path / "out").to_dict()
+    # the weights were made of whole harmonics
+    assert all(row["off"] < 1e-5 for row in shown["parts"])
+    assert {row["character"] for row in shown["parts"]} == {1, 2, 3, 4, 5}
+    weights = [row["weight"] for row in shown["parts"][:32]]
+    assert weights == sorted(weights, reverse=True)
     assert len(shown["parts"]) == 3 * 32
     files = {file.name for file in (tmp_path / "out").iterdir()}
     assert files == {"figure4.csv", "figure4-planes.csv", "figure4.png", "figure4.svg", "figure4.jsonl.gz"}
@@ -74,59 +62,65 @@ def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
 
 def test_the_records_behind_a_table_fill_another_store_with_it(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "figure4", 1.0)
-    asked = ["figure4", "--json", "--store"]
-    shown = json.loads(ask(*asked, str(store), "--out", str(tmp_path / "out")).stdout)
+    shown = reproduce("figure4", store=store, out=tmp_path / "out").to_dict()
     with Store.open(tmp_path / "copy", write=True) as copy:
         copy.add(list(read_records(tmp_path / "out" / "figure4.jsonl.gz")), {})
-    assert json.loads(ask(*asked, str(tmp_path / "copy")).stdout)["rows"] == shown["rows"]
+    assert reproduce("figure4", store=tmp_path / "copy").to_dict()["rows"] == shown["rows"]
+
+
+def test_the_command_prints_what_the_function_returns(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "figure4", 1.0)
+    done = statewise("reproduce", "figure4", "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == reproduce("figure4", store=store).to_dict()
 
 
 def test_a_file_in_place_of_a_directory_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(RunError, match="is a file"):
-        ask("figure4", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"))
+        reproduce("figure4", store=tmp_path / "store", out=tmp_path / "out")
     assert not (tmp_path / "store").exists()
 
 
-def test_figure2_is_drawn_against_the_number_of_words(tmp_path: Path) -> None:
+def test_figure2_is_drawn_against_the_number_of_training_sequences(tmp_path: Path) -> None:
     store = filled(tmp_path / "store", "figure2", 0.5)
-    shown = json.loads(ask("figure2", "--store", str(store), "--json", "--out", str(tmp_path / "out")).stdout)
+    shown = reproduce("figure2", store=store, out=tmp_path / "out").to_dict()
     assert shown["column"] == "samples"
     files = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"figure2.svg", "figure2.png", "figure2-short.svg", "figure2-short.png", "figure2.csv"} <= files
-    assert "unseen words" in (tmp_path / "out" / "figure2-short.svg").read_text()
-    ask("figure2", "--store", str(store), "--out", str(tmp_path / "again"))
+    assert "unseen sequences" in (tmp_path / "out" / "figure2-short.svg").read_text()
+    reproduce("figure2", store=store, out=tmp_path / "again")
     for file in (tmp_path / "out").iterdir():
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), "the same records, the same files"
 
 
 def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
-    shown = json.loads(ask("table-machine", "--store", str(tmp_path / "none"), "--dry-run", "--json").stdout)
+    shown = reproduce("table-machine", store=tmp_path / "none", dry_run=True).to_dict()
     assert shown["rows"] == []
     assert shown["runs"]["to_run"] == len(PAPER.runs("table-machine", "quick"))
     assert not (tmp_path / "none").exists()
 
 
 def test_what_is_computed_needs_no_store(tmp_path: Path) -> None:
-    shown = json.loads(ask("parity", "--json", "--out", str(tmp_path)).stdout)
+    shown = reproduce("parity", out=tmp_path).to_dict()
     assert [row["hidden"] for row in shown["rows"]] == list(range(1, 11))
     assert {file.name for file in tmp_path.iterdir()} == {"parity.csv", "parity.png", "parity.svg"}
-    text = ask("parameters").stdout
-    assert "16,777,216" in text
+    assert "16,777,216" in str(reproduce("parameters"))
+    assert "nothing to train" in str(reproduce("parameters", dry_run=True))
 
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match='did you mean "table-addition"'):
-        ask("table-adition", "--store", str(tmp_path))
+        reproduce("table-adition", store=tmp_path)
     with pytest.raises(UnknownNameError, match="preset"):
-        ask("parity", "--preset", "fast")
+        reproduce("parity", preset="fast")
     with pytest.raises(RunError, match="--store"):
-        ask("figure2")
+        reproduce("figure2")
 
 
 def test_frozen_networks_are_drawn(tmp_path: Path) -> None:
     rows = [
-        {"additive": terms, "examples": 2, "length": length, "draws": 1, "score": 0.5, "low": 0.4, "high": 0.6}
+        FrozenScore(terms, examples=2, length=length, draws=1, score=0.5, low=0.4, high=0.6)
         for terms in ("none", "constant", "input")
         for length in (10, 100)
     ]
@@ -153,16 +147,16 @@ def test_the_page_says_what_was_not_run(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
-    runs = [run for run in PAPER.runs("table-addition", "quick") if run["model"] in ("rotation", "full")]
-    records = [record(run, 1.0 if run["recipe"] == "statewise" else 0.0) for run in runs]
+    runs = [run for run in PAPER.runs("table-addition", "quick") if run.model in ("rotation", "full")]
+    records = [record(run, 1.0 if run.recipe == "statewise" else 0.0) for run in runs]
     with gzip.open(tmp_path / "some.jsonl.gz", "wt") as lines:
-        lines.writelines(json.dumps(one) + "\n" for one in records)
+        lines.writelines(one.to_json() + "\n" for one in records)
     (tmp_path / "figure4-planes.csv").write_text("seed,harmonic\n0,3.00001\n")
     page = maker().page(tmp_path)
     assert "### Preset quick" in page
     assert "### Preset paper" not in page
     assert "| 0 | 3.0000 |" in page
-    assert "drift: 1.00 on short words, 0.00 at 500" in page.replace("Drift", "drift")
+    assert "drift: 1.00 on training lengths, 0.00 at 500" in page.replace("Drift", "drift")
     text = maker().readme("before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n", tmp_path)
     assert "1.00/0.37/1.00\u00a0↑" in text
     assert text.endswith("<!-- end -->\nafter\n")
@@ -171,9 +165,10 @@ def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
 
 
 def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without_a_pause() -> None:
-    runs = [{"seconds": 120.0, "shared": 1, "finished": 130.0}, {"seconds": 120.0, "shared": 2, "finished": 130.0}]
+    planned = PAPER.runs("figure4", "quick")
+    runs = [record(run, 1.0, seconds=120.0, shared=n + 1, finished=130.0) for n, run in enumerate(planned[:2])]
     assert maker()._cost(runs) == "The 2 runs took 3 minutes of one core, and 2 by the clock, on a shared machine."
-    later = [runs[0], runs[1] | {"finished": 86_400.0}]
+    later = [runs[0], record(planned[1], 1.0, seconds=120.0, shared=2, finished=86_400.0)]
     assert maker()._cost(later) == "The 2 runs took 3 minutes of one core, on a shared machine."
     assert maker()._cost([]) == ""
 

@@ -4,11 +4,15 @@ import json
 
 import pytest
 
+from statewise.commands.report import report
 from statewise.commands.runs import merge, runs
 from statewise.commands.sweep import sweep
 from statewise.errors import StatewiseError
+from statewise.papers import read_paper
+from statewise.runs import Record, RecordedScore
 from statewise.store import DATABASE, FORMAT, Store
 from statewise.store.export import exporter
+from tests.command import statewise
 
 from .records import change_database, record, record_dict
 
@@ -38,6 +42,7 @@ def commands(place):
     yield lambda: runs(store, out=place / "runs.csv")
     yield lambda: sweep(place / "grid.toml", store)
     yield lambda: sweep(place / "grid.toml", store, dry_run=True)
+    yield lambda: report(store, place / "page.html")
     yield lambda: merge(place / "new", [store])
 
 
@@ -45,16 +50,14 @@ def test_a_store_of_a_newer_format_is_refused_by_every_command(place):
     change_database(place / "runs", "UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT + 1))
     for call in commands(place):
         assert "update statewise" in refused(call)
-    assert not (place / "new").exists()
-    assert not (place / "runs.csv").exists()
+    assert not any((place / name).exists() for name in ("new", "runs.csv", "page.html"))
 
 
 def test_a_corrupt_database_is_reported_by_every_command(place):
     (place / "runs" / DATABASE).write_bytes(b"not a database" * 1000)
     for call in commands(place):
         assert "is damaged (" in refused(call)
-    assert not (place / "new").exists()
-    assert not (place / "runs.csv").exists()
+    assert not any((place / name).exists() for name in ("new", "runs.csv", "page.html"))
 
 
 @pytest.mark.parametrize(
@@ -104,17 +107,19 @@ def test_a_record_that_cannot_be_read_leaves_the_file_of_an_export_as_it_was(pla
 
 
 def test_damaged_weights_cost_a_page_and_figure4_their_picture_only(tmp_path):
-    from tests.command import statewise
-    from tests.report.synthetic import fill
-
-    fill(tmp_path / "runs", names=("figure4",))
-    change_database(tmp_path / "runs", "UPDATE weights SET tensors = substr(tensors, 1, 50)")
+    records = []
+    for options in read_paper().runs("figure4", "quick"):
+        scores = tuple(RecordedScore(length=length, score=1.0) for length in options.test_lengths)
+        tracked = {"scores": scores, "in_distribution": scores[0], "loss": 0.0, "steps": options.steps}
+        records.append(Record(key=options.key(), status="done", config=options, **tracked))
+    with Store.open(tmp_path / "runs", write=True) as store:
+        store.add(records, {records[0].key: b"no tensors"})
     done = statewise("report", tmp_path / "runs", "--out", tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert "Figure 4: the angles" not in (tmp_path / "page.html").read_text()
     again = statewise("reproduce", "figure4", "--store", tmp_path / "runs")
     assert again.returncode == 0, again.stderr
-    for said in (done.stderr, again.stderr):
-        assert said.startswith('statewise: "')
-        assert "is damaged (the weights of run " in said
-        assert said.count("\n") == 1
+    for printed in (done.stderr, again.stderr):
+        (sentence,) = set(printed.splitlines())
+        assert sentence.startswith('statewise: "')
+        assert f"is damaged (the weights of run {records[0].key[:8]} cannot be read)" in sentence

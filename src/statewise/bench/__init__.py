@@ -18,11 +18,11 @@ BENCHMARKS = {
     "long-sequence": "sequences:measure_long",
     "one-stream": "sequences:measure_one_stream",
     "ensemble": "ensemble:measure",
-    "growth": "growth:measure",
     "inference": "inference:measure",
+    "growth": "growth:measure",
     "profile": "profile:measure",
-    "baselines": "baselines:measure",
     "sampling": "sampling:measure",
+    "baselines": "baselines:measure",
     "sweep": "sweep_overhead:measure",
 }
 

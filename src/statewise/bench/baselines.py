@@ -39,22 +39,26 @@ def gpt2(symbols: int, width: int, layers: int) -> Any:
     """Build the Transformer of `transformers` of the shape that ours has."""
     from transformers import GPT2Config, GPT2Model
 
-    sizes: dict[str, Any] = {
-        "vocab_size": symbols,
-        "n_embd": width,
-        "n_layer": layers,
-        "n_head": 4,
-        "n_positions": 1024,
-    }
-    return GPT2Model(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False))
+    config = GPT2Config(
+        vocab_size=symbols,
+        n_embd=width,
+        n_layer=layers,
+        n_head=4,
+        n_positions=1024,
+        resid_pdrop=0,
+        embd_pdrop=0,
+        attn_pdrop=0,
+        use_cache=False,
+    )
+    return GPT2Model(config)
 
 
 def mamba(symbols: int, width: int, layers: int) -> Any:
     """Build the Mamba of `transformers` of the shape that ours has."""
     from transformers import MambaConfig, MambaModel
 
-    sizes: dict[str, Any] = {"vocab_size": symbols, "hidden_size": width, "num_hidden_layers": layers}
-    return MambaModel(MambaConfig(**sizes, use_cache=False))
+    config = MambaConfig(vocab_size=symbols, hidden_size=width, num_hidden_layers=layers, use_cache=False)
+    return MambaModel(config)
 
 
 def _compare(case: str, ours: Any, theirs: Any) -> Row:

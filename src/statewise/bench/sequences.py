@@ -90,7 +90,7 @@ def _checked(level: str, x: Tensor) -> BilinearRNN:
 
 
 def _settle(rnn: BilinearRNN) -> None:
-    """Bring A(x) near 1, as that of a recurrence that has learned to remember is: a thousand steps then stay in range."""
+    """Bring A(x) near 1, as in a recurrence that has learned to remember: a thousand steps then stay in range."""
     with torch.no_grad():
         transition = rnn.layers[0]
         if isinstance(transition, Diagonal | Block):

@@ -45,7 +45,6 @@ class Row:
             "target": self.target,
         }
 
-
     def sentence(self) -> str:
         """Write the comparison for a reader."""
         scale, unit = unit_of(self.case)

@@ -77,7 +77,7 @@ def main() -> None:
     # a terminal that cannot show a character shows a question mark
     sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="statewise")
     except StatewiseError as error:
         code = fail(str(error), error.exit_code)
     except typer.exceptions.TyperException as error:

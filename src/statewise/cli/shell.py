@@ -28,6 +28,7 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (Sequence[str | type], list[str], "NAME"),
     (Sequence[PathLike], list[Path], None),
 ]
+_METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH", list[str]: "TEXT", list[Path]: "PATH"}
 _NOT_OPTIONS = ("show",)
 
 
@@ -54,7 +55,7 @@ def command(
         "json",
         inspect.Parameter.KEYWORD_ONLY,
         default=False,
-        annotation=Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
+        annotation=Annotated[bool, typer.Option("--json", help="print one JSON object")],
     )
 
     def run(**given: Any) -> None:
@@ -90,14 +91,10 @@ def _parameter(p: inspect.Parameter, text: str, positional: bool, name: str | No
         default = ",".join(map(str, default))
     elif isinstance(default, str) and shown is Path:
         default = Path(default)
-    sentence = text[:1].upper() + text[1:]
-    sentence += "" if not sentence or sentence.endswith(".") else "."
-    kwargs: dict[str, Any] = {"help": sentence}
-    if metavar is not None or positional:
-        kwargs["metavar"] = metavar or p.name.upper()
+    kwargs: dict[str, Any] = {"help": text}
+    if shown is not bool:
+        kwargs["metavar"] = metavar or (p.name.upper() if positional else _METAVARS[shown])
     if positional:
-        if has_default:
-            kwargs["metavar"] = f"[{kwargs['metavar']}]"
         info: Any = typer.Argument(**kwargs)
     else:
         flag = f"--{(name or p.name).replace('_', '-')}"
@@ -114,22 +111,22 @@ def _parameter(p: inspect.Parameter, text: str, positional: bool, name: str | No
 
 def _kind(annotation: Any) -> tuple[Any, Any, str | None]:
     """Return what a parameter is without None, and what the command line has for it."""
-    bare = annotation
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
-        for known, shown, metavar in _TYPES:
-            # a path may be given in place of a value that only Python has
-            inside = set(typing.get_args(known)) or {known}
-            if set(parts) == inside:
-                return known, shown, metavar
-        for known, shown, metavar in _TYPES[:3]:
-            if set(typing.get_args(known)) <= set(parts):
-                return known, shown, metavar
-        bare = parts[0] if len(parts) == 1 else annotation
+    parts = _parts(annotation) - {type(None)}
     for known, shown, metavar in _TYPES:
-        if bare == known:
+        if parts == _parts(known):
             return known, shown, metavar
+    # a path may be given in place of a value that only Python has
+    for known, shown, metavar in _TYPES:
+        if len(_parts(known)) > 1 and _parts(known) <= parts:
+            return known, shown, metavar
+    (bare,) = parts
     return bare, bare, None
+
+
+def _parts(annotation: Any) -> set[Any]:
+    """Return the members of a union; anything else is its only member."""
+    union = isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union
+    return set(typing.get_args(annotation)) if union else {annotation}
 
 
 def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from statewise.theory.frozen_parity import Frequency
 
 _SIZES = range(1, 11)
-_TRACKED_HIDDEN, _TRACKED_SEQUENCES = 8, 4
+_FOLLOWED_HIDDEN, _FOLLOWED_SEQUENCES = 8, 4
 
 
 @dataclass(frozen=True)
 class ParityDemonstration(Result):
-    """How often random frozen networks learn parity from two examples, and how far one of them tracks it.
+    """How often random frozen networks learn parity from two examples, and how far one of them follows it.
 
     Args:
         frequencies: one for each hidden size.
-        length: of the sequences that one network tracked.
+        length: of the sequences that one network followed.
         sequences: how many these were.
         correct: how many it answered correctly.
         drawn: the file of the plot.
@@ -33,7 +33,7 @@ class ParityDemonstration(Result):
     drawn: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the frequencies, and what one network tracked."""
+        """Return the frequencies, and what one network followed."""
         rows = [
             {
                 "hidden": f.hidden,
@@ -48,14 +48,14 @@ class ParityDemonstration(Result):
         return {"rows": rows, "length": self.length, "words": self.sequences, "correct": self.correct}
 
     def lines(self) -> Lines:
-        """Return a line for each hidden size, and what one network tracked."""
+        """Return a line for each hidden size, and what one network followed."""
         lines = [("H", "learned  95 % interval      1 - 2^-H")]
         lines += [
             (str(f.hidden), f"{f.learned / f.draws:.4f}   {f.low:.4f} to {f.high:.4f}   {f.predicted:.4f}")
             for f in self.frequencies
         ]
-        tracked = f"one network of size {_TRACKED_HIDDEN} over {self.sequences} sequences of {self.length:,} bits"
-        lines += [("", ""), ("tracked", f"{tracked}: {self.correct} correct")]
+        followed = f"one network of size {_FOLLOWED_HIDDEN} over {self.sequences} sequences of {self.length:,} bits"
+        lines += [("", ""), ("followed", f"{followed}: {self.correct} correct")]
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
 
 
@@ -66,7 +66,7 @@ def demo_parity(
 
     Args:
         draws: networks per hidden size
-        length: the length at which one network is tracked bit by bit
+        length: the length at which one network is followed bit by bit
         seed: of the draws
         plot: draw the frequencies into this .png or .svg
     """
@@ -79,7 +79,7 @@ def demo_parity(
     if file is not None:
         check_figure_file(file)
     frequencies = [frequency(hidden, draws, seed) for hidden in _SIZES]
-    correct, sequences = track_parity(_TRACKED_HIDDEN, length, _TRACKED_SEQUENCES, seed)
+    correct, sequences = track_parity(_FOLLOWED_HIDDEN, length, _FOLLOWED_SEQUENCES, seed)
     if file is not None:
         draw_frequencies(file, frequencies)
     return ParityDemonstration(tuple(frequencies), length, sequences, correct, file)

@@ -8,6 +8,7 @@ wrote: a run directory records the name, and asks for the class again.
 import hashlib
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, util
@@ -28,7 +29,7 @@ _SPEC = re.compile(r"(?P<place>.+):(?P<call>[A-Za-z_]\w*\s*(\(.*\))?)\s*", re.DO
 class OwnModel:
     """A class of a user's own, and the options that it is called with."""
 
-    made: type[nn.Module] | None
+    made: type | None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,19 +66,19 @@ def own_model(spec: str, load: bool = False) -> OwnModel:
     return OwnModel(_load(place, called.name) if load else None, called.kwargs)
 
 
-def own_class(model: "str | type[nn.Module]") -> type[nn.Module]:
+def own_class(model: str | type) -> type[nn.Module]:
     """Return the class of a user's own model, imported where it is given by name."""
     made = own_model(model, load=True).made if isinstance(model, str) else OwnModel(model).made
     assert made is not None
     return made
 
 
-def spec_of(model: "str | type[nn.Module]") -> str:
+def spec_of(model: str | type) -> str:
     """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
     return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"
 
 
-def source_hash(model: "type[nn.Module]") -> str | None:
+def source_hash(model: type) -> str | None:
     """Return the SHA-256 of a class's source text; None where there is no file to read it from."""
     try:
         return hashlib.sha256(inspect.getsource(model).encode()).hexdigest()
@@ -93,7 +94,7 @@ def _parts(spec: str) -> tuple[str, Call]:
     return match["place"].strip(), called
 
 
-def _load(place: str, name: str) -> type[nn.Module]:
+def _load(place: str, name: str) -> Any:
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
     except ImportError as error:
@@ -106,10 +107,13 @@ def _load(place: str, name: str) -> type[nn.Module]:
 def _from_file(file: Path) -> Any:
     if not file.is_file():
         raise ModelError(f'"{shorten(file)}" is no file; expected a Python file with the class; correct the path')
-    spec = util.spec_from_file_location(file.stem, file)
+    place = hashlib.sha256(str(file.resolve()).encode()).hexdigest()
+    spec = util.spec_from_file_location(f"{file.stem}_{place[:8]}", file)
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
+    # the source of a class is found through its module
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:

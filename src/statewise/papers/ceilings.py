@@ -65,7 +65,9 @@ def ceiling(model: str, task: str, hidden: int, additive: str = "none") -> Ceili
         assert size is None or isinstance(size, int)
         return _of_blocks(spec.name, size, machine, task, hidden)
     if not legal:
-        return Ceiling(None, "only legal sequences are drawn, and what commuting levels see of them has not been computed")
+        return Ceiling(
+            None, "only legal sequences are drawn, and what commuting levels see of them has not been computed"
+        )
     if not _permutes(machine):
         return _of_maps(spec.name, machine)
     if len(np.unique(machine.outputs)) < machine.states:

@@ -117,7 +117,7 @@ class Table:
 def table_of(paper: Paper, name: str, preset: str, records: Iterable[Record]) -> Table:
     """Put the records of a grid into its table; records of other runs are left out, missing ones are "not run"."""
     plan = paper.plan(name, preset)
-    found = _by_options(plan, records)
+    found = _by_key(plan, records)
     rows = tuple(
         Row(row.label, row.model, row.recipe, tuple(_cell(paper, name, row, cell, found) for cell in row.cells))
         for row in plan
@@ -128,21 +128,21 @@ def table_of(paper: Paper, name: str, preset: str, records: Iterable[Record]) ->
 
 def recorded(paper: Paper, name: str, preset: str, records: Iterable[Record]) -> int:
     """Count the runs of a grid that have a record."""
-    return len(_by_options(paper.plan(name, preset), records))
+    return len(_by_key(paper.plan(name, preset), records))
 
 
-def _by_options(plan: Sequence[PlannedRow], records: Iterable[Record]) -> dict[RunOptions, Record]:
+def _by_key(plan: Sequence[PlannedRow], records: Iterable[Record]) -> dict[str, Record]:
     """Find the records of planned runs; of two of one run, one that did not fail is kept."""
-    planned = {run for row in plan for cell in row.cells for run in cell.runs}
-    tasks = {(run.task, run.model) for run in planned}
-    found: dict[RunOptions, Record] = {}
+    planned = [run for row in plan for cell in row.cells for run in cell.runs]
+    keys, tasks = {run.key() for run in planned}, {(run.task, run.model) for run in planned}
+    found: dict[str, Record] = {}
     for record in records:
-        options = record.config
-        # most records of a large store are of other grids, and hashing all of their options takes longer
-        if (options.task, options.model) not in tasks or options not in planned:
+        # most records of a large store are of other grids, and a key takes longer
+        if (record.config.task, record.config.model) not in tasks:
             continue
-        if options not in found or found[options].status == "failed":
-            found[options] = record
+        key = record.config.key()
+        if key in keys and (key not in found or found[key].status == "failed"):
+            found[key] = record
     return found
 
 
@@ -155,11 +155,9 @@ class _AtRate:
     inside: list[float] = field(default_factory=list)
 
 
-def _cell(
-    paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found: Mapping[RunOptions, Record]
-) -> Cell:
+def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found: Mapping[str, Record]) -> Cell:
     length = paper.length
-    records = [found[options] for options in planned.runs if options in found]
+    records = [found[key] for run in planned.runs if (key := run.key()) in found]
     ended = [record for record in records if record.status != "failed"]
     by_rate: dict[str, _AtRate] = {}
     for record in ended:

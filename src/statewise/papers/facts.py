@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -154,11 +154,12 @@ def parameters(paper: Paper, size: int) -> list[ParameterCount]:
     return rows
 
 
-def _evaluate(formula: str, letters: Mapping[str, int]) -> int:
+def _evaluate(formula: str, letters: dict[str, int]) -> int:
     """Evaluate a formula such as R (2H + D), in which factors stand beside each other."""
     from sympy import sympify
 
-    return int(sympify(re.sub(r"(?<=[\w)])\s*(?=[A-Za-z(])", "*", formula), locals=dict(letters)))
+    spelled = re.sub(r"(?<=[\w)])\s*(?=[A-Za-z(])", "*", formula)
+    return int(str(sympify(re.sub(r"[A-Za-z]", lambda letter: str(letters[letter[0]]), spelled))))
 
 
 def propositions() -> list[PropositionCheck]:

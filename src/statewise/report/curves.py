@@ -1,25 +1,39 @@
 """Curves as pictures of their own: score against length, and parity against Proposition 3."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from statewise.report.figure import figure_of
-from statewise.report.palette import GUIDE, light_kinds
+from statewise.report.figure import figure_of, panels_of
+from statewise.report.palette import GUIDE, light_kinds, line_style
 from statewise.theory.frozen_parity import Frequency
 
 
 def draw_scores(file: Path, lengths: Sequence[int], scores: Sequence[float], title: str) -> None:
     """Draw one model's score at each length into a .png or .svg file."""
-    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-    with figure_of(file) as axes:
-        axes.axhline(0, color=GUIDE, linewidth=1)
-        axes.axhline(1, color=GUIDE, linewidth=1)
-        axes.plot([lengths[i] for i in order], [scores[i] for i in order], "o-", color=light_kinds()[0])
-        axes.set_xscale("log")
-        axes.set_xlabel("sequence length")
-        axes.set_ylabel("score (0 chance, 1 perfect)")
-        axes.set_ylim(min(-0.3, *scores) - 0.05, 1.1)
-        axes.set_title(title)
+    draw_comparison(file, {title: {"": sorted(zip(lengths, scores, strict=True))}})
+
+
+def draw_comparison(file: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[int, float]]]]) -> None:
+    """Draw score against length, a panel for each task and a curve for each model, into a .png or .svg file.
+
+    Args:
+        file: where the picture goes.
+        panels: by title, the points of each model's curve; a model without a name has no entry in the legend.
+    """
+    heights = [score for curves in panels.values() for points in curves.values() for _, score in points]
+    with panels_of(file, len(panels)) as drawn:
+        for axes, (title, curves) in zip(drawn, panels.items(), strict=True):
+            axes.axhline(0, color=GUIDE, linewidth=1)
+            axes.axhline(1, color=GUIDE, linewidth=1)
+            for index, (name, points) in enumerate(curves.items()):
+                axes.plot(*zip(*points, strict=True), label=name or None, **line_style(index))
+            axes.set_xscale("log")
+            axes.set_xlabel("sequence length")
+            axes.set_ylim(min([-0.3, *heights]) - 0.05, 1.1)
+            axes.set_title(title, fontsize=10)
+        drawn[0].set_ylabel("score (0 chance, 1 perfect)")
+        if any(name for curves in panels.values() for name in curves):
+            drawn[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def draw_frequencies(file: Path, frequencies: Sequence[Frequency]) -> None:

@@ -21,16 +21,26 @@ def check_figure_file(file: Path) -> None:
 @contextmanager
 def figure_of(file: Path) -> "Iterator[Axes]":
     """Yield axes to draw on, and write them to the file at the end."""
+    with panels_of(file, 1) as (axes,):
+        yield axes
+
+
+@contextmanager
+def panels_of(file: Path, count: int) -> "Iterator[list[Axes]]":
+    """Yield axes side by side, which share their height, and write them to the file at the end."""
     check_figure_file(file)
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
+    width = 6.4 if count == 1 else 4.2 * count
+    figure, grid = pyplot.subplots(1, count, figsize=(width, 3.6), layout="constrained", sharey=True, squeeze=False)
+    panels = list(grid[0])
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
     try:
-        yield axes
+        yield panels
         file.parent.mkdir(parents=True, exist_ok=True)
         # without a time and random names, the same numbers give the same file
         dated = {"Date": None} if file.suffix == ".svg" else None

@@ -79,8 +79,7 @@ def heat_of(table: Table, entries: Mapping[str, Entry]) -> Heat | None:
     for number, row in enumerate(table.rows):
         cells = {cell.m: cell for cell in row.cells}
         squares = [
-            _square(cells[m], f"cell-{table.name}-{number}-{m}", entries) if m in cells else None
-            for m in table.columns
+            _square(cells[m], f"cell-{table.name}-{number}-{m}", entries) if m in cells else None for m in table.columns
         ]
         rows.append(HeatRow(row.label, row.recipe, tuple(squares)))
         for cell in row.cells:

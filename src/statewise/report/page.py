@@ -119,9 +119,7 @@ def _head(entries: Sequence[Entry]) -> Head:
     made = Counter(made for entry in entries if (made := made_with(entry.record)))
     return Head(
         runs=len(entries),
-        statuses=tuple(
-            (status, statuses[status]) for status in STATUSES if statuses[status] or status in STATUSES[:1]
-        ),
+        statuses=tuple((status, statuses[status]) for status in STATUSES if statuses[status] or status in STATUSES[:1]),
         tasks=len({entry.subject for entry in entries}),
         models=len({entry.options.model for entry in entries}),
         scored=sum(bool(entry.scores) for entry in entries),

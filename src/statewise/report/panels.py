@@ -141,7 +141,9 @@ def additive_sheets(entries: Iterable[Entry], frozen: Sequence[FrozenScore] = ()
             lines = [
                 line
                 for term, of_term in by_term.items()
-                for line in _medians(grouped(of_term, lambda entry: entry.subject.size or 0), colour[term], f"term {term}")
+                for line in _medians(
+                    grouped(of_term, lambda entry: entry.subject.size or 0), colour[term], f"term {term}"
+                )
             ]
             y = score_axis(_heights(lines), f"score at {sized[0].judged:,}")
             chart = draw_chart(_behind(lines), log_axis(sizes, "m", sizes), y, f"Additive terms, {title}")
@@ -201,7 +203,8 @@ def _spread(entries: Sequence[Entry], colour: str, name: str) -> list[Line]:
     """Return a faint curve for each seed, and their median."""
     lengths = sorted({length for entry in entries for length in entry.scores})
     middle = [
-        (length, statistics.median(entry.scores[length] for entry in entries if length in entry.scores)) for length in lengths
+        (length, statistics.median(entry.scores[length] for entry in entries if length in entry.scores))
+        for length in lengths
     ]
     if not middle:
         return []

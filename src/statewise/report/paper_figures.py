@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,33 +177,32 @@ def _draw_cell(axes: "Axes", column: int, place: int, cell: Cell | None) -> None
     if cell is None:
         return
     middle = column + 0.5
-    given: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-    axes.text(middle, place + 0.75, f"{score_text(cell.published)} / {score_text(cell.ceiling)}", fontsize=6.5, **given)
+    write = partial(axes.text, ha="center", va="center", color=ink)
+    write(middle, place + 0.75, f"{score_text(cell.published)} / {score_text(cell.ceiling)}", fontsize=6.5)
     if cell.best is None:
-        axes.text(middle, place + 0.38, cell.verdict, fontsize=7, **given)
+        write(middle, place + 0.38, cell.verdict, fontsize=7)
         return
-    axes.text(middle, place + 0.38, fixed(cell.best), fontsize=9.5, fontweight="bold", **given)
-    given |= {"ha": "right", "va": "top"}
-    axes.text(column + 0.95, place + 0.07, MARKS.get(cell.verdict, "?"), fontsize=8, **given)
+    write(middle, place + 0.38, fixed(cell.best), fontsize=9.5, fontweight="bold")
+    write(column + 0.95, place + 0.07, MARKS.get(cell.verdict, "?"), fontsize=8, ha="right", va="top")
 
 
 def _draw_key(axes: "Axes", across: int, down: int, cells: Sequence[Cell]) -> None:
     """Draw below the cells what their colours, numbers and marks mean."""
     scale, top = light_scale(), down + 0.35
-    given: dict[str, Any] = {"va": "center", "fontsize": 7, "color": _QUIET}
+    write = partial(axes.text, ha="left", va="center", fontsize=7, color=_QUIET)
     # a quarter of the columns, with its ends named beside it
     first, width = 0.02 * across, 0.22 * across / len(scale)
     for step, (ground, _) in enumerate(scale):
         _draw_square(axes, first + step * width, top, width, 0.28, ground, 0)
     last = first + len(scale) * width
-    axes.text(0, top + 0.15, "0", ha="left", **given)
-    axes.text(last + 0.008 * across, top + 0.15, "1", ha="left", **given)
+    write(0, top + 0.15, "0")
+    write(last + 0.008 * across, top + 0.15, "1")
     meaning = "our score, as number and colour; below it the paper’s / the ceiling of algebra"
-    axes.text(last + 0.05 * across, top + 0.15, meaning, ha="left", **given)
+    write(last + 0.05 * across, top + 0.15, meaning)
     verdicts = {cell.verdict for cell in cells} - {NOT_RUN}
     marks = [f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict in verdicts]
     marks += ["– none known"] if any(cell.published is None or cell.ceiling is None for cell in cells) else []
-    axes.text(0, top + 0.68, "     ".join(marks), ha="left", **given)
+    write(0, top + 0.68, "     ".join(marks))
 
 
 def _draw_square(

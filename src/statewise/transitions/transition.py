@@ -55,7 +55,9 @@ class Transition(nn.Module, ABC):
 class LinearTransition(Transition):
     """A purely multiplicative update h' = A(x) h, the same for every scale of h.
 
-    Facts that leaves declare, each held by a test:
+    Leaves declare these facts, each held by a test.
+
+    Attributes:
         commutes: A(x) A(y) = A(y) A(x) for all inputs.
         norm_preserving: |A(x) h| = |h|.
         positive: every entry of A(x) is at least 0.
