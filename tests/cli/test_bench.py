@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from statewise.cli.bench import _sentence
 
+from statewise.bench import BENCHMARKS, find_benchmark
 from statewise.bench.sweep_overhead import measure
 from statewise.bench.timing import Row, best_times
 from tests.command import statewise
@@ -27,6 +27,11 @@ def test_benchmarks_are_listed_and_unknown_ones_refused():
     assert 'did you mean "sampling"' in done.stderr
 
 
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_has_a_function(name):
+    assert callable(find_benchmark(name))
+
+
 def test_times_are_the_best_of_turns():
     calls = []
     times = best_times({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3, least_s=1e-9)
@@ -36,8 +41,8 @@ def test_times_are_the_best_of_turns():
 
 
 def test_the_cost_of_a_sweep_is_taken_once_all_runs_are_recorded():
-    swept, kept, told = measure(runs=40)
+    swept, kept, listed = measure(runs=40)
     assert swept.case.startswith("40 null runs")
     assert 0 < kept.ours_s < kept.rival_s
-    assert " GB, the aim 0.2 GB: " in _sentence(kept)
-    assert " ms, the aim 1e+03 ms: " in _sentence(told)
+    assert " GB, the aim 0.2 GB: " in kept.sentence()
+    assert " ms, the aim 1e+03 ms: " in listed.sentence()

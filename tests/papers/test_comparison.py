@@ -140,7 +140,9 @@ def test_a_table_is_plain_values() -> None:
     assert {"label", "model", "recipe", "cells"} == written["rows"][0].keys()
 
 
-@pytest.mark.parametrize(("score", "said"), [(0.11, "at the algebraic ceiling of 0.11"), (0.4, "above the algebraic ceiling of 0.11")])
+@pytest.mark.parametrize(
+    ("score", "said"), [(0.11, "at the algebraic ceiling of 0.11"), (0.4, "above the algebraic ceiling of 0.11")]
+)
 def test_a_score_is_set_beside_its_ceiling(score: float, said: str) -> None:
     evidence = Evidence(
         options=planned("diagonal", "statewise", 10).runs[0],

@@ -1,4 +1,4 @@
-"""Drawings say what they show: axes go as far as their data, labels keep apart, arrows touch, numbers have one form."""
+"""Drawings mean what they show: axes reach as far as data, labels keep apart, arrows touch, numbers have one form."""
 
 import math
 import re
@@ -8,19 +8,21 @@ import pytest
 from matplotlib import pyplot
 
 from statewise.papers import Cell, Row, Table
-from statewise.papers.facts import planes
+from statewise.papers.rotations import PlaneRow, angles_of, plane_rows
 from statewise.papers.verdicts import NOT_LEARNED
+from statewise.report.angles import draw_angles
 from statewise.report.charts import fixed, score_axis
-from statewise.report.entries import read_runs
+from statewise.report.entries import read_entries
 from statewise.report.heat import MARKS, heat_of
+from statewise.report.networks import kept_network
 from statewise.report.page import write_page
 from statewise.report.panels import length_sheets
 from statewise.report.paper_figures import draw_planes
-from statewise.report.portraits import draw_angles, draw_portraits
+from statewise.report.portraits import draw_portraits
 from statewise.store import Store
-from tests.report.synthetic import _saved, _untrained, full_weights, record_of
+from tests.report.synthetic import full_weights, record_of, saved, untrained_weights
 from tests.report.test_judged import record
-from tests.report.test_page import Tags, config_of, page_of
+from tests.report.test_page import Tags, options_of, page_of
 
 
 def ticks_of(*scores):
@@ -39,10 +41,10 @@ def test_axes_of_scores_go_as_far_as_their_data_and_have_ticks_there():
 
 
 def test_a_panel_has_room_below_0_only_for_its_own_curves():
-    made = [record(-1.0), record(0.0, model="rotation"), record(-1.0, model="rotation", lr=1e-5)]
-    made[1] |= {"in_distribution": {"length": 10, "score": 1.0}}
-    made[2] |= {"in_distribution": {"length": 10, "score": -1.0}}
-    (sheet,) = length_sheets(read_runs(made))
+    best, worst = ({"in_distribution": {"length": 10, "score": score}} for score in (1.0, -1.0))
+    made = [record(-1.0), record(0.0, changed=best, model="rotation")]
+    made.append(record(-1.0, changed=worst, model="rotation", lr=1e-5))
+    (sheet,) = length_sheets(read_entries(made))
     assert [">−1<" in panel.charts[0] for panel in sheet.panels] == [True, False]
 
 
@@ -52,26 +54,29 @@ def test_numbers_have_two_digits_and_0_has_no_sign():
 
 
 def cell(**given):
-    words = dict.fromkeys(("where", "ceiling_reason", "note", "budget"), "")
-    plain = {"task": "modular_addition(5)", "m": 5, "scores": [], "median": 0.0, "by_rate": {}, "published": 0.0}
-    return Cell(**plain | words | {"ceiling": 1.0} | given)
+    texts = dict.fromkeys(("where", "ceiling_reason", "note", "budget"), "")
+    plain = {"task": "modular_addition(5)", "m": 5, "scores": (), "median": 0.0, "by_rate": {}, "published": 0.0}
+    return Cell(**plain | texts | {"ceiling": 1.0} | given)
+
+
+def table(one):
+    return Table("table-addition", "Sums", "quick", (5,), (Row("full", "full", "stated", (one,)),))
 
 
 def test_cells_that_were_not_learned_have_their_own_mark(tmp_path, monkeypatch):
     made = record(0.997)
-    one = cell(best=0.997, runs=[made["key"]], verdict=NOT_LEARNED)
-    table = Table("table-addition", "Sums", "quick", [5], [Row("full", "full", "stated", [one])])
-    heat = heat_of(table, {run.key: run for run in read_runs([made])})
+    shown = table(cell(best=0.997, runs=(made.key,), verdict=NOT_LEARNED))
+    heat = heat_of(shown, {entry.key: entry for entry in read_entries([made])})
     assert heat is not None
     assert (heat.rows[0].squares[0].mark, heat.counts[NOT_LEARNED]) == ("~", 1)
     assert len(set(MARKS.values())) == len(MARKS)
-    monkeypatch.setattr("statewise.report.page.table_of", lambda *_: table)
+    monkeypatch.setattr("statewise.report.page.table_of", lambda *_: shown)
     with Store.open(tmp_path / "store", write=True) as store:
         store.add([made])
         write_page(store, tmp_path / "page.html", "quick")
     text = page_of(tmp_path / "store", tmp_path)
     Tags(text)
-    assert '<span class="sign">~</span> not learned: it agrees, but short words were not' in text
+    assert '<span class="sign">~</span> not learned: the scores agree, but training lengths were not' in text
     assert 'aria-label="not learned" role="img">~<' in text
     # two digits in the cell, all of them where its seeds are
     assert re.search(r'class="ours"[^>]*>1\.00<', text)
@@ -82,33 +87,34 @@ def test_cells_that_were_not_learned_have_their_own_mark(tmp_path, monkeypatch):
 
 def test_a_cell_leads_to_a_run_of_its_rate():
     made = [record(score, lr=rate) for rate, score in ((0.1, 0.02), (0.01, -0.01), (0.001, 0.03))]
-    runs = {run.key: run for run in read_runs(made)}
+    entries = {entry.key: entry for entry in read_entries(made)}
     # by the median of three seeds, of which one is there; a run at another rate is nearer to it
-    by_rate = {"0.1": [0.02], "0.01": [-0.01, 0.04, 0.03], "0.001": [0.03]}
-    one = cell(best=0.03, by_rate=by_rate, scores=by_rate["0.01"], verdict=NOT_LEARNED, runs=list(runs))
-    heat = heat_of(Table("t", "Sums", "quick", [5], [Row("full", "full", "stated", [one])]), runs)
-    assert heat.rows[0].squares[0].key == made[1]["key"]
+    by_rate = {"0.1": (0.02,), "0.01": (-0.01, 0.04, 0.03), "0.001": (0.03,)}
+    one = cell(best=0.03, by_rate=by_rate, scores=by_rate["0.01"], verdict=NOT_LEARNED, runs=tuple(entries))
+    heat = heat_of(table(one), entries)
+    assert heat.rows[0].squares[0].key == made[1].key
 
 
-def angles_of(tmp_path, turns):
+def figure4_of(tmp_path, turns):
     """Figure 4 of a network with one plane, which turns by so many tenths per symbol."""
-    config = config_of(model="rotation", task="modular_addition(10)", hidden=2)
-    weights = _untrained(config)
+    options = options_of(model="rotation", task="modular_addition(10)", hidden=2)
+    weights = untrained_weights(options)
     weights["transition.weight"] = 2 * np.pi * turns / 10 * np.arange(10)[None]
-    # what is tracked would be read out too, which takes long of angles that fit no machine
-    made = record_of(config) | {"scores": [{"length": 500, "score": 0.5}]}
+    # of what is tracked the machine would be extracted too, which takes long of angles that fit no machine
+    made = record_of(options, scores=[{"length": 500, "score": 0.5}])
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add([made], {made["key"]: _saved(weights)})
-        return draw_angles(store, read_runs([made])), planes([(0, store.weights(made["key"]))], 10)
+        store.add([made], {made.key: saved(weights)})
+        rows = plane_rows([(0, angles_of(kept_network(store, made)))], 10)
+        return draw_angles(store, read_entries([made])), rows
 
 
 @pytest.mark.parametrize(("turns", "harmonic"), [(6.9968, -3.0032), (3.0, 3.0), (-2.0, -2.0), (4.997, 4.997)])
 def test_harmonics_are_those_of_the_listed_planes(tmp_path, turns, harmonic):
-    angles, rows = angles_of(tmp_path, turns)
+    angles, rows = figure4_of(tmp_path, turns)
     assert angles.circles[0].harmonic == pytest.approx(harmonic, abs=1e-4)
-    assert angles.circles[0].harmonic == pytest.approx(rows[0]["harmonic"], abs=1e-6)
+    assert angles.circles[0].harmonic == pytest.approx(rows[0].harmonic, abs=1e-6)
     text = page_of(tmp_path / "store", tmp_path)
-    assert f"harmonic <b>{fixed(rows[0]['harmonic'], 3)}</b>" in text
+    assert f"harmonic <b>{fixed(rows[0].harmonic, 3)}</b>" in text
     assert "above −5 and at most 5" in text
 
 
@@ -123,7 +129,7 @@ def boxes(picture):
 
 @pytest.mark.parametrize("turns", [1.0, 5.0, 4.997, 4.468, 1.777, 2.17, 0.01, 0.3, 0.17, 9.9])
 def test_labels_of_symbols_keep_apart_and_off_the_dots(tmp_path, turns):
-    angles, _ = angles_of(tmp_path, turns)
+    angles, _ = figure4_of(tmp_path, turns)
     picture = str(angles.circles[0].picture)
     dots = [(float(x), float(y)) for x, y in re.findall(r'class="dot c0" cx="(\S+)" cy="(\S+)"', picture)]
     assert len(dots) == 10
@@ -141,13 +147,17 @@ def test_labels_of_symbols_keep_apart_and_off_the_dots(tmp_path, turns):
 
 
 def test_symbols_at_one_place_have_one_label(tmp_path):
-    angles, _ = angles_of(tmp_path, 4.997)
+    angles, _ = figure4_of(tmp_path, 4.997)
     assert re.findall(r"</title>([^<]*)</text>", str(angles.circles[0].picture)) == ["0 2 …", "1 3 …"]
     assert "together: 0 2 4 6 8, 1 3 5 7 9" in angles.circles[0].picture
 
 
 def test_the_figure_of_planes_has_its_legend_outside_and_the_listed_harmonics():
-    rows = [{"seed": 0, "place": place, "harmonic": h, "weight": 1.0} for place, h in enumerate([5.0, -3.0032])]
+    harmonics = enumerate([5.0, -3.0032])
+    rows = [
+        PlaneRow(0, place, plane=place, angle=0.0, harmonic=h, character=0, off=0.0, weight=1.0)
+        for place, h in harmonics
+    ]
     figure, axes = pyplot.subplots()
     try:
         draw_planes(rows, 10)(axes)
@@ -163,8 +173,8 @@ def test_arrows_end_at_the_circle_of_their_state_and_point_at_it(tmp_path):
     task = "random_machine(5, seed=0, kind=permutation)"
     made = record(task=task)
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add([made], {made["key"]: full_weights(made["config"])})
-        (portrait,) = draw_portraits(store, read_runs([made]))
+        store.add([made], {made.key: full_weights(made.config)})
+        (portrait,) = draw_portraits(store, read_entries([made]))
     picture = str(portrait.picture)
     states = re.findall(r'class="state[^"]*" cx="(\S+)" cy="(\S+)" r="(\S+)"><title>state (\w+),', picture)
     middles, size = {name: np.array([float(x), float(y)]) for x, y, _, name in states}, float(states[0][2])

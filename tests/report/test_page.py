@@ -8,18 +8,30 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from statewise.commands.report import report
 from statewise.errors import RunError, StoreError, UnknownNameError
 from statewise.machines import machine
+from statewise.models import LEVELS
+from statewise.papers.facts import FrozenScore
+from statewise.report.angles import draw_angles
 from statewise.report.charts import Axis, Line, draw_chart, log_axis, score_axis, short_number
-from statewise.report.entries import Subject, at_best_rate, read_runs, subject_of, thinned
-from statewise.report.levels import ladder
+from statewise.report.entries import Subject, at_best_rate, read_entries, subject_of, thinned
+from statewise.report.hierarchy import summarise_levels
 from statewise.report.listing import listing
 from statewise.report.page import write_page
 from statewise.report.panels import additive_sheets, data_sheets, learning_sheets, length_sheets
-from statewise.report.portraits import draw_angles, draw_portraits
-from statewise.store import Store, key_of
-from statewise.training.options import resolve
-from tests.report.synthetic import fill, record_of
+from statewise.report.portraits import draw_portraits
+from statewise.store import Store
+from statewise.training import resolve
+from tests.report.synthetic import (
+    failed_record,
+    fill,
+    full_weights,
+    record_of,
+    rotation_weights,
+    saved,
+    untrained_weights,
+)
 
 HOSTILE = [
     "<script>window.hacked=1</script>\"'`&",
@@ -56,8 +68,16 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def config_of(**given):
-    return resolve(None, {"task": "modular_addition(5)", "model": "full"} | given).model_dump(mode="json")
+def options_of(**given):
+    return resolve({"task": "modular_addition(5)", "model": "full"} | given)
+
+
+def hostile_records(first_seed):
+    """Records with names that nobody should give, of runs that ended and of runs that failed."""
+    for number, name in enumerate(HOSTILE):
+        options = options_of(seed=first_seed + number).change(task=name, model=name)
+        yield record_of(options, commit=name, versions={name: name})
+        yield failed_record(options.change(steps=1), name)
 
 
 def page_of(directory, tmp_path, preset="quick"):
@@ -90,10 +110,10 @@ def test_an_empty_store_has_a_page(tmp_path):
 
 
 def test_runs_outside_of_the_paper_have_a_page(tmp_path):
-    configs = [config_of(task=task, seed=seed) for task in ("parity", "symmetric(3)") for seed in (0, 1)]
-    failed = {"key": "ab" * 16, "status": "failed", "config": config_of(task="tomita(3)"), "reason": "out of <memory>"}
+    runs = [options_of(task=task, seed=seed) for task in ("parity", "symmetric(3)") for seed in (0, 1)]
+    failed = failed_record(options_of(task="tomita(3)"), "out of <memory>")
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add([*map(record_of, configs), failed])
+        store.add([*map(record_of, runs), failed])
     text = page_of(tmp_path / "store", tmp_path)
     Tags(text)
     assert "no runs of the paper’s tables" in text
@@ -102,13 +122,8 @@ def test_runs_outside_of_the_paper_have_a_page(tmp_path):
 
 
 def test_hostile_text_is_escaped_everywhere(tmp_path):
-    records = []
-    for number, name in enumerate(HOSTILE):
-        config = config_of(seed=number) | {"task": name, "model": name, "recipe": name, "supervision": name}
-        records.append(record_of(config_of(seed=number)) | {"config": config, "key": key_of(config), "commit": name})
-        records.append({"key": key_of({"n": number}), "status": "failed", "config": config, "reason": name})
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add(records)
+        store.add(list(hostile_records(0)))
     text = page_of(tmp_path / "store", tmp_path)
     Tags(text)
     assert text.count("<script") == 2
@@ -136,76 +151,77 @@ def test_every_link_leads_to_a_part_or_a_run(store, tmp_path):
 
 
 def test_the_listing_gives_every_config_back(store):
-    runs = read_runs(store.records())
-    data = json.loads(str(listing(runs)))
-    for run, row in zip(runs, data["runs"], strict=True):
+    entries = read_entries(store.records())
+    # one of them has an option that the others have not
+    entries += read_entries([record_of(options_of(source="0" * 64))])
+    data = json.loads(str(listing(entries)))
+    for entry, row in zip(entries, data["runs"], strict=True):
         config = {name: value for name, value in data["common"].items() if name not in row.get("x", [])}
-        assert config | row.get("c", {}) == run.config
+        assert config | row.get("c", {}) == entry.options.to_dict()
 
 
-def test_the_listing_takes_numbers_that_json_has_no_word_for():
-    record = record_of(config_of()) | {"loss": float("nan"), "seconds": float("inf")}
-    record["scores"][0]["score"] = float("nan")
-    row = json.loads(str(listing(read_runs([record]))))["runs"][0]
-    assert "l" not in row
-    assert row["t"] == "inf"
+def test_the_listing_leaves_out_what_was_not_recorded():
+    options = options_of()
+    row = json.loads(str(listing(read_entries([failed_record(options, "no memory")]))))["runs"][0]
+    assert row == {"k": options.key(), "s": "failed", "v": 0, "e": "no memory"}
 
 
 def test_figures_are_drawn_from_their_runs(store):
-    runs = read_runs(store.records())
-    (data,), (additive,) = data_sheets(runs), additive_sheets(runs)
+    entries = read_entries(store.records())
+    (data,), (additive,) = data_sheets(entries), additive_sheets(entries)
     assert {key.text for key in data.legend} >= {"full, statewise", "rnn, stated"}
     recipes = [(panel.title, panel.note.split(", ")[1]) for panel in additive.panels]
     assert recipes == [(m, f"{recipe} recipe") for recipe in ("stated", "statewise") for m in ("full", "block(2)")]
     assert {key.text for key in additive.legend} == {"no additive term", "constant term", "input term"}
-    angles = draw_angles(store, runs)
+    angles = draw_angles(store, entries)
     assert angles is not None
-    assert angles.run.model == "rotation"
+    assert angles.entry.options.model == "rotation"
     # the weights were made of whole harmonics
     assert all(abs(circle.harmonic - round(circle.harmonic)) < 0.01 for circle in angles.circles)
     assert [circle.weight for circle in angles.circles] == sorted((c.weight for c in angles.circles), reverse=True)
 
 
 def test_additive_terms_are_compared_with_runs_of_the_same_design_only():
-    terms = [config_of(additive=term, task=f"modular_addition({m})") for term in ("none", "input") for m in (3, 5)]
-    other = config_of(task="modular_addition(7)", late=0)
-    (sheet,) = additive_sheets(read_runs(map(record_of, [*terms, other])))
+    terms = [options_of(additive=term, task=f"modular_addition({m})") for term in ("none", "input") for m in (3, 5)]
+    other = options_of(task="modular_addition(7)", late=0)
+    (sheet,) = additive_sheets(read_entries(map(record_of, [*terms, other])))
     assert len(sheet.panels) == 1
     assert ">7<" not in sheet.panels[0].charts[0]
 
 
 def test_frozen_networks_stand_beside_runs_with_additive_terms():
-    runs = read_runs(map(record_of, [config_of(additive="input", task=f"modular_addition({m})") for m in (3, 5)]))
+    runs = [options_of(additive="input", task=f"modular_addition({m})") for m in (3, 5)]
     rows = [
-        {"additive": term, "examples": examples, "length": length, "draws": 20, "score": 0.5}
+        FrozenScore(term, examples, length, draws=20, score=0.5, low=0.4, high=0.6)
         for term in ("none", "input")
         for examples in (2, 200)
         for length in (10, 1_000)
     ]
-    (sheet,) = additive_sheets(runs, rows)
+    (sheet,) = additive_sheets(read_entries(map(record_of, runs)), rows)
     _, few, many = sheet.panels
-    assert few.note == "parity, a readout fitted to 2 words, the median of 20 draws"
-    assert "200 words" in many.note
+    assert few.note == "parity, a readout fitted to 2 sequences, the median of 20 draws"
+    assert "200 sequences" in many.note
     assert few.charts[0].count('class="line ') == 2
     assert {key.text for key in sheet.legend} == {"no additive term", "input term"}
 
 
-def test_machines_are_read_out_of_kept_weights(tmp_path):
-    from tests.report.synthetic import full_weights, rotation_weights
+def tracked(options):
+    """A record of a run that tracks its machine to every length."""
+    return record_of(options, status="done", scores=[{"length": n, "score": 1.0} for n in options.test_lengths])
 
+
+def test_machines_are_extracted_from_kept_weights(tmp_path):
     made = {
-        "rotation": (config_of(model="rotation"), rotation_weights),
-        "full": (config_of(task="symmetric(3)"), full_weights),
-        "machine": (config_of(task="random_machine(6, seed=1, kind=map)"), full_weights),
+        options_of(model="rotation").key(): (options_of(model="rotation"), rotation_weights),
+        options_of(task="symmetric(3)").key(): (options_of(task="symmetric(3)"), full_weights),
     }
-    records = {name: record_of(config) for name, (config, _) in made.items()}
-    for record in records.values():
-        record["scores"] = [score | {"score": 1.0} for score in record["scores"]]
-    weights = {records[name]["key"]: make(config) for name, (config, make) in made.items()}
+    drawn = options_of(task="random_machine(6, seed=1, kind=map)")
+    made[drawn.key()] = drawn, full_weights
+    weights = {key: make(options) for key, (options, make) in made.items()}
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add(records.values(), weights)
-        portraits = {p.run.task: p for p in draw_portraits(store, read_runs(store.records()))}
-    assert set(portraits) == {config["task"] for config, _ in made.values()}
+        store.add([tracked(options) for options, _ in made.values()], weights)
+        portraits = {p.entry.options.task: p for p in draw_portraits(store, read_entries(store.records()))}
+    assert set(portraits) == {options.task for options, _ in made.values()}
     for task, portrait in portraits.items():
         assert portrait.machine == machine(task)
         assert portrait.same
@@ -213,37 +229,54 @@ def test_machines_are_read_out_of_kept_weights(tmp_path):
         assert portrait.picture.count('class="state') == portrait.machine.states
 
 
-def test_weights_that_fit_no_network_have_no_portrait(tmp_path):
-    from safetensors.numpy import save
-
-    record = record_of(config_of())
-    record["scores"] = [score | {"score": 1.0} for score in record["scores"]]
+def test_machines_of_networks_with_an_embedding_are_extracted_too(tmp_path):
+    options = options_of(model="rotation", embedding=7)
+    weights = untrained_weights(options)
+    angles, planes = 2 * np.pi / 5 * np.arange(5), options.hidden // 2
+    # symbols are embedded in the last of 7 entries, in reverse order
+    weights["embeddings"] = np.eye(5, 7)[:, ::-1]
+    weights["transition.weight"] = np.tile(np.concatenate([[0.0, 0.0], angles[::-1]]), (planes, 1))
+    weights["initial_state"] = np.tile([1.0, 0.0], planes)
+    weights["readout"] = np.tile(np.stack([np.cos(angles), np.sin(angles)], axis=-1), planes)
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add([record], {record["key"]: save({"other": np.zeros(3)})})
-        assert draw_portraits(store, read_runs(store.records())) == []
+        store.add([tracked(options)], {options.key(): saved(weights)})
+        (portrait,) = draw_portraits(store, read_entries(store.records()))
+    assert portrait.same
 
 
-def test_levels_say_what_they_tracked():
-    good, bad = record_of(config_of()), record_of(config_of(seed=1))
-    for record, score in ((good, 1.0), (bad, 0.2)):
-        record["status"] = "done"
-        record["scores"] = [{"length": 500, "score": score}]
-    rungs = {rung.name: rung for rung in ladder(read_runs([good, bad, record_of(config_of(additive="input"))]))}
-    assert list(rungs) == ["full", "cp", "block", "rotation", "diagonal", "positive"]
-    (outcome,) = rungs["full"].outcomes
-    assert (outcome.tracked, outcome.key) == (True, good["key"])
-    assert rungs["cp"].outcomes == []
+def test_weights_that_fit_no_network_have_no_portrait(tmp_path):
+    options = options_of()
+    with Store.open(tmp_path / "store", write=True) as store:
+        store.add([tracked(options)], {options.key(): saved({"other": np.zeros(3)})})
+        assert draw_portraits(store, read_entries(store.records())) == []
+
+
+def test_a_page_imports_no_class_of_a_user(tmp_path):
+    (tmp_path / "own.py").write_text("raise SystemExit('imported')\n")
+    options = options_of().change(model=f"{tmp_path / 'own.py'}:Own")
+    with Store.open(tmp_path / "store", write=True) as store:
+        store.add([tracked(options)], {options.key(): saved({"weight": np.zeros(3)})})
+    assert "own.py" in page_of(tmp_path / "store", tmp_path)
+
+
+def test_levels_show_what_they_tracked():
+    scores = [[{"length": 500, "score": score}] for score in (1.0, 0.2)]
+    good, bad = (record_of(options_of(seed=n), status="done", scores=some) for n, some in enumerate(scores))
+    other = record_of(options_of(additive="input"))
+    levels = {level.name: level for level in summarise_levels(read_entries([good, bad, other]))}
+    assert list(levels) == list(LEVELS)
+    (outcome,) = levels["full"].outcomes
+    assert (outcome.tracked, outcome.key) == (True, good.key)
+    assert levels["cp"].outcomes == []
 
 
 def test_the_best_rate_is_that_of_the_best_median():
     scores = {0.1: [1.0, 0.0, 0.0], 0.01: [0.4, 0.5, 0.6]}
-    records = []
-    for rate, some in scores.items():
-        for seed, score in enumerate(some):
-            record = record_of(config_of(lr=rate, seed=seed))
-            records.append(record | {"scores": [{"length": 500, "score": score}]})
-    assert [run.far for run in at_best_rate(read_runs(records))] == scores[0.01]
-    assert at_best_rate(read_runs([record | {"scores": []} for record in records])) == []
+    runs = [(options_of(lr=rate, seed=seed), score) for rate in scores for seed, score in enumerate(scores[rate])]
+    records = [record_of(options, scores=[{"length": 500, "score": score}]) for options, score in runs]
+    assert [entry.score for entry in at_best_rate(read_entries(records))] == scores[0.01]
+    untested = [record_of(options, status="done", scores=[]) for options, _ in runs]
+    assert at_best_rate(read_entries(untested)) == []
 
 
 @pytest.mark.parametrize(
@@ -262,16 +295,16 @@ def test_tasks_that_differ_in_seeds_alone_are_one_subject(task, subject):
 
 
 def test_curves_take_odd_histories():
-    record = record_of(config_of())
-    record["history"] = [
+    history = [
         {"step": 1, "loss": 0.0, "scores": [0.1, -0.25], "seconds": 0.0, "validation": None},
-        {"step": 2, "loss": float("nan"), "scores": [0.1, float("nan")], "seconds": 0.0, "validation": None},
+        {"step": 2, "loss": float("nan"), "scores": [0.1, 0.0], "seconds": 0.0, "validation": None},
     ]
-    once = record | {"history": record["history"][:1], "probe": [10, 20], "status": "diverged", "scores": []}
+    record = record_of(options_of(), status="done", history=history)
+    once = record_of(options_of(seed=1), history=history[:1], probe=[10, 20], status="diverged", scores=[])
     for records in ([record], [once], [record, once], []):
-        runs = read_runs(records)
-        assert len(learning_sheets(runs)) == min(1, len(runs))
-        assert len(length_sheets(runs)) == min(1, sum(bool(run.scores) for run in runs))
+        entries = read_entries(records)
+        assert len(learning_sheets(entries)) == min(1, len(entries))
+        assert len(length_sheets(entries)) == min(1, sum(bool(entry.scores) for entry in entries))
     assert list(thinned(range(100), 7))[-1] == 99
     assert len(thinned(range(100), 7)) <= 7
 
@@ -300,7 +333,7 @@ def test_colours_of_cells_leave_their_text_readable():
     assert len(rules) == 11
     for place in (0, 1):
         grounds = [_luminance(rule[place]) for rule in rules]
-        # told apart by lightness alone
+        # distinct by lightness alone
         assert grounds == sorted(grounds, reverse=place == 0)
         for rule in rules:
             low, high = sorted((_luminance(rule[place]), _luminance(rule[place + 2])))
@@ -313,13 +346,12 @@ def _luminance(colour):
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
 
-def test_the_command_writes_the_page(tmp_path, capsys):
-    from statewise.cli.report import report
-
+def test_the_command_writes_the_page(tmp_path):
     fill(tmp_path / "store", names=("figure4",))
     out = tmp_path / "deep" / "report.html"
-    report(tmp_path / "store", out, json=True)
-    assert json.loads(capsys.readouterr().out) == {"report": str(out), "runs": 3, "figures": []}
+    written = report(tmp_path / "store", out)
+    assert written.to_dict() == {"report": str(out), "runs": 3, "figures": []}
+    assert str(written) == f"report  {out}\nruns    3"
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     with pytest.raises(RunError, match="is not an"):
         report(tmp_path / "store", tmp_path / "report.pdf")
@@ -332,6 +364,6 @@ def test_the_command_writes_the_page(tmp_path, capsys):
 def test_the_command_imports_no_torch_before_it_is_needed():
     import subprocess
 
-    asked = "import sys; import statewise.cli.report; print('torch' in sys.modules, 'jinja2' in sys.modules)"
+    asked = "import sys; import statewise.commands.report; print('torch' in sys.modules, 'jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False", "False"]

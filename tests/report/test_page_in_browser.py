@@ -3,11 +3,10 @@
 import pytest
 
 from statewise.report.page import write_page
-from statewise.store import Store, key_of
-from statewise.training.options import resolve
+from statewise.store import Store
 from tests import needs
-from tests.report.synthetic import fill, record_of
-from tests.report.test_page import HOSTILE
+from tests.report.synthetic import fill
+from tests.report.test_page import HOSTILE, hostile_records
 
 FLAGS = (
     "--headless",
@@ -25,13 +24,7 @@ ROWS = "#list tr.run"
 def file(tmp_path_factory):
     """The page of a store with part of every grid, and with names that nobody should give."""
     folder = tmp_path_factory.mktemp("page")
-    plain = resolve(None, {"task": "modular_addition(5)", "model": "full"}).model_dump(mode="json")
-    hostile = []
-    for number, name in enumerate(HOSTILE):
-        config = plain | {"task": name, "model": name, "recipe": name, "seed": 900 + number}
-        hostile.append(record_of(plain) | {"config": config, "key": key_of(config), "commit": name})
-        hostile.append({"key": key_of({"n": number}), "status": "failed", "config": config, "reason": name})
-    fill(folder / "store", names=("table-addition", "figure2", "figure3", "figure4"), further=hostile)
+    fill(folder / "store", names=("table-addition", "figure2", "figure3", "figure4"), further=hostile_records(900))
     with Store.open(folder / "store") as store:
         write_page(store, folder / "report.html", "quick")
     return folder / "report.html"
@@ -292,6 +285,15 @@ def test_the_button_changes_light_and_dark(opened, scheme):
     assert page.evaluate(ground) == after
     page.click("#theme")
     assert page.evaluate(ground) == before
+
+
+def test_what_a_level_tracks_is_written_inside_of_its_box(opened):
+    page = opened()
+    ends = "parts => parts.map(part => part.getBBox().x + part.getBBox().width)"
+    texts = page.locator(".nest text:not(.name, .count)").evaluate_all(ends)
+    boxes = page.locator(".nest rect").evaluate_all(ends)
+    assert len(texts) == len(boxes)
+    assert all(text < box for text, box in zip(texts, boxes, strict=True))
 
 
 def test_without_scripts_the_tables_stand_and_the_list_says_why_not(file, tmp_path):

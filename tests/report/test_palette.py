@@ -1,4 +1,4 @@
-"""Curves are told apart by every eye: by colours, which are computed from the style sheet, and by marks."""
+"""Curves are distinct to every eye: by colours, which are computed from the style sheet, and by marks."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ from statewise.papers import Cell, Row, Table
 from statewise.papers.verdicts import ABOVE, AGREES, NOT_RUN
 from statewise.report import palette
 from statewise.report.charts import Key, Line, degrees, draw_chart, kinds, log_axis, score_axis
-from statewise.report.entries import read_runs
+from statewise.report.entries import read_entries
 from statewise.report.panels import learning_sheets, length_sheets
 from statewise.report.paper_figures import draw_rows, draw_table, write_figure
 from tests.report.test_judged import record
@@ -144,12 +144,12 @@ def test_marks_lie_on_curves():
 
 
 def test_learning_curves_are_marked_and_seeds_behind_their_median_are_not():
-    runs = read_runs([record(seed=seed, lr=rate) for seed in (0, 1) for rate in (0.1, 0.01)])
-    (learning,), (lengths,) = learning_sheets(runs), length_sheets(runs)
+    entries = read_entries([record(seed=seed, lr=rate) for seed in (0, 1) for rate in (0.1, 0.01)])
+    (learning,), (lengths,) = learning_sheets(entries), length_sheets(entries)
     assert {colour for colour, _, _ in outlines(learning.panels[0].charts[0], "point")} == {"c0", "c1"}
     seeds = str(lengths.panels[0].charts[0]).count('class="faint')
     assert seeds == 2
-    assert len(outlines(lengths.panels[0].charts[0], "point")) == len(runs[0].scores)
+    assert len(outlines(lengths.panels[0].charts[0], "point")) == len(entries[0].scores)
 
 
 def test_a_dashed_key_keeps_its_dashes_beside_its_mark():
@@ -160,18 +160,18 @@ def test_a_dashed_key_keeps_its_dashes_beside_its_mark():
 def test_figures_have_the_colours_of_the_light_page_and_marks_of_the_same_shapes():
     light, _ = colours_of("c", "light")
     assert [rgb(colour).tolist() for colour in palette.light_kinds()] == [colour.tolist() for colour in light]
-    assert len({(look["marker"], look["markerfacecolor"] == "white") for look in map(palette.looks, range(8))}) == 8
-    assert palette.looks(8) == palette.looks(0)
+    assert len({(one["marker"], one["markerfacecolor"] == "white") for one in map(palette.line_style, range(8))}) == 8
+    assert palette.line_style(8) == palette.line_style(0)
     assert len(palette.light_scale()) == 11
 
 
 def cell(m, best, published, verdict, ceiling):
-    words = dict.fromkeys(("where", "ceiling_reason", "note", "budget", "task"), "")
+    texts = dict.fromkeys(("where", "ceiling_reason", "note", "budget", "task"), "")
     return Cell(
-        **words,
+        **texts,
         m=m,
         best=best,
-        scores=[],
+        scores=(),
         median=best,
         by_rate={},
         published=published,
@@ -182,13 +182,13 @@ def cell(m, best, published, verdict, ceiling):
 
 def table(columns):
     first = cell(columns[0], None, 1.0, NOT_RUN, 1.0)
-    cells = [first, *(cell(m, 1.0, 0.66, ABOVE, None) for m in columns[1:])]
-    rows = [
+    cells = (first, *(cell(m, 1.0, 0.66, ABOVE, None) for m in columns[1:]))
+    rows = (
         Row("full bilinear", "full", "stated", cells),
         Row("a model with a long name, maps", "cp", "stated", cells[:1]),
-    ]
-    other = Row("LSTM", "lstm", "baseline", [cell(m, 0.0, 0.0, AGREES, 1.0) for m in columns])
-    return Table("table-addition", "Modular addition: score at length 500", "quick", columns, [*rows, other])
+        Row("LSTM", "lstm", "baseline", tuple(cell(m, 0.0, 0.0, AGREES, 1.0) for m in columns)),
+    )
+    return Table("table-addition", "Modular addition: score at length 500", "quick", tuple(columns), rows)
 
 
 @pytest.mark.parametrize("columns", [[2], [2, 3], [2, 3, 5, 10, 25, 50], list(range(2, 14))])

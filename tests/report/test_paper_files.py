@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from statewise.cli.report import report
+from statewise.commands.report import report
 from statewise.errors import RunError
 from statewise.papers import read_paper
 from statewise.store import Store
@@ -20,9 +20,9 @@ def names(folder, ending):
 
 def test_every_figure_of_a_store_is_written_as_png_svg_and_numbers(tmp_path):
     fill(tmp_path / "store", ("figure2", "figure3"), every=2)
-    records = [record_of(config) for config in RUNS]
+    records = [record_of(run) for run in RUNS]
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add(records, {record["key"]: rotation_weights(record["config"]) for record in records})
+        store.add(records, {record.key: rotation_weights(record.config) for record in records})
     out = tmp_path / "figures"
     report(tmp_path / "store", tmp_path / "page.html", figures=out)
     # the runs of Figures 3 and 4 are some of the table's
@@ -35,7 +35,7 @@ def test_every_figure_of_a_store_is_written_as_png_svg_and_numbers(tmp_path):
 
 def test_planes_are_drawn_only_where_weights_were_kept(tmp_path):
     with Store.open(tmp_path / "store", write=True) as store:
-        store.add([record_of(config) for config in RUNS])
+        store.add([record_of(run) for run in RUNS])
     report(tmp_path / "store", tmp_path / "page.html", figures=tmp_path / "figures")
     assert "figure4" in names(tmp_path / "figures", "csv")
     assert "figure4" not in names(tmp_path / "figures", "png")

@@ -53,11 +53,12 @@ def test_members_are_recorded_as_if_alone(tmp_path, model, changes):
 @pytest.mark.parametrize("model", STACKABLE)
 @pytest.mark.parametrize("readout", ["plain", "normalised"])
 @pytest.mark.parametrize("backend", ["native", "torch"])
-def test_stacked_steps_are_those_of_autograd_and_torchs_adamw(monkeypatch, model, readout, backend):
-    """The whole step against plain torch: the model's own forward, cross-entropy, clipping and AdamW."""
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared"])
+def test_stacked_steps_are_those_of_autograd_and_torchs_adamw(monkeypatch, model, readout, backend, loss):
+    """The whole step against plain torch: the model's own forward, the loss, clipping and AdamW."""
     need_kernels(backend)
     monkeypatch.setenv("STATEWISE_BACKEND", backend)
-    given = options(model=model, lr=0.01, readout=readout, weight_decay=0.1, clip=0.5, late=0)
+    given = options(model=model, lr=0.01, readout=readout, weight_decay=0.1, clip=0.5, late=0, loss=loss)
     training, reference = build_training(given), build_training(given)
     training.model.double()
     model = reference.model.double().train()
@@ -66,7 +67,11 @@ def test_stacked_steps_are_those_of_autograd_and_torchs_adamw(monkeypatch, model
         batch = reference.task.batch(reference.seed, step, 64)
         logits = model(torch.from_numpy(batch.tokens))[torch.arange(64), torch.from_numpy(batch.lengths) - 1]
         optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.finals)).backward()
+        right = torch.from_numpy(batch.finals)
+        if loss == "squared":
+            ((logits - torch.nn.functional.one_hot(right, 3)) ** 2).sum(dim=1).mean().backward()
+        else:
+            torch.nn.functional.cross_entropy(logits, right).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         for group in optimiser.param_groups:
             group["lr"] = given.optimisation.rate(step)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ BATCH, TIME = 64, 10
 _RATE = 1e-6
 
 
+@runtime_checkable
 class Answering(Protocol):
     """A model that is asked after the last token of each sequence."""
 

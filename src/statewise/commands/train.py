@@ -34,6 +34,7 @@ def train(
     lr: float | None = None,
     schedule: str | None = None,
     weight_decay: float | None = None,
+    loss: str | None = None,
     longest: int | None = None,
     late: int | None = None,
     supervision: str | None = None,
@@ -62,6 +63,7 @@ def train(
         lr: the highest learning rate
         schedule: constant or cosine
         weight_decay: decoupled decay of all weights
+        loss: cross-entropy, or squared (the distance from one-hot answers)
         longest: the longest training sequences
         late: the longest sequences late in training; 0 for none
         supervision: final, aligned or chain (of thought)

@@ -34,7 +34,7 @@ _SIGNATURES = {
     "full_forward": "pppp" + "llllll",
     "full_resume": "pppp" + "lllll",
     "full_backward": "pppppppp" + "llllll",
-    "full_train": "pppppppppp" + "llllllll",
+    "full_train": "pppppppppp" + "lllllllll",
     "small_blocks_forward": "ppppp" + "lllll",
     "small_blocks_backward": "pppppppp" + "lllll",
     "rotations_forward": "ppp" + "lll",

@@ -218,8 +218,9 @@ def losses_and_gradients(
     lengths: Int[Tensor, "member batch"],
     answers: Int[Tensor, "member batch"],
     direction: bool,
+    squared: bool = False,
 ) -> tuple[Float[Tensor, " member"], FullWeights]:
-    """Return each member's mean cross-entropy at the end of its sequences, and its gradients, in one call of a kernel.
+    """Return each member's mean loss at the end of its sequences, and its gradients, in one call of a kernel.
 
     With the kernels only: autograd computes the same elsewhere, and a test compares the two.
 
@@ -229,6 +230,7 @@ def losses_and_gradients(
         lengths: the length of each sequence, at least 1.
         answers: the correct class of each sequence.
         direction: whether states are divided by their norm before the readout.
+        squared: whether the loss is the squared distance of the logits from one-hot answers, not the cross-entropy.
     """
     gradients = FullWeights(*(torch.empty_like(part) for part in (weights.matrices, weights.initial, weights.readout)))
     losses = weights.initial.new_empty(len(weights.initial))
@@ -238,5 +240,5 @@ def losses_and_gradients(
     data = (tokens.transpose(1, 2).contiguous(), lengths.contiguous(), answers.contiguous())
     outputs = (losses, gradients.matrices, gradients.initial, gradients.readout)
     every = RESCALE_EVERY if direction else 0
-    call("full_train", losses.dtype, *inputs, *data, *outputs, *sizes, every, int(direction))
+    call("full_train", losses.dtype, *inputs, *data, *outputs, *sizes, every, int(direction), int(squared))
     return losses, gradients

@@ -1,5 +1,6 @@
 """One self-contained page about all runs of a store: it fetches nothing, and needs no server."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def _head(entries: Sequence[Entry]) -> Head:
         tasks=len({entry.subject for entry in entries}),
         models=len({entry.options.model for entry in entries}),
         scored=sum(bool(entry.scores) for entry in entries),
-        seconds=sum(entry.record.cost or 0.0 for entry in entries),
+        seconds=math.fsum(entry.record.cost or 0.0 for entry in entries),
         made=tuple(made.most_common()),
         first=moments[0] if moments else None,
         last=moments[-1] if moments else None,

@@ -90,7 +90,7 @@ def learning_sheets(entries: Iterable[Entry]) -> list[Sheet]:
 
 def data_sheets(entries: Iterable[Entry]) -> list[Sheet]:
     """Draw Figure 2: scores at the judged length, and on unseen sequences of training lengths, against their number."""
-    few = [entry for entry in _ended(entries) if entry.options.samples is not None]
+    few = [entry for entry in _ended(entries) if _samples(entry) > 0]
     if all(entry.score is None for entry in few):
         return []
     far = f"{few[0].judged:,}"
@@ -275,9 +275,8 @@ def _largest_design(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _samples(entry: Entry) -> int:
-    """Return the number of training sequences of a run whose set of them is fixed."""
-    assert entry.options.samples is not None
-    return entry.options.samples
+    """Return the number of training sequences of a run whose set of them is fixed; 0 where it is not."""
+    return entry.options.samples or 0
 
 
 def _design(entry: Entry, *but: str) -> Hashable:

@@ -11,6 +11,7 @@ from statewise.models.interface import SequenceModel
 from statewise.tasks import Task
 from statewise.training.loss import objective
 from statewise.training.metrics import HeldOut, Score
+from statewise.training.plans import Loss
 
 
 def evaluate_model(model: SequenceModel, task: Task, lengths: Iterable[int], count: int, seed: int) -> list[Score]:
@@ -28,15 +29,15 @@ def pooled(scores: list[Score]) -> Score:
     return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
 
 
-def evaluate_held_out(model: SequenceModel, task: Task, seed: int) -> HeldOut | None:
+def evaluate_held_out(model: SequenceModel, task: Task, seed: int, loss: Loss = "cross-entropy") -> HeldOut | None:
     """Evaluate a model on the validation sequences of a fixed set; None where none are set aside."""
     if not task.validation:
         return None
     batch = task.held_out(seed)
     with torch.no_grad():
-        loss = objective(model, batch).item()
+        value = objective(model, batch, loss).item()
         answers = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)).argmax(dim=-1)
-    return HeldOut(len(batch.lengths), loss, float((answers.numpy() == batch.finals).mean()))
+    return HeldOut(len(batch.lengths), value, float((answers.numpy() == batch.finals).mean()))
 
 
 def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int) -> Score:

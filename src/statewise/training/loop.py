@@ -138,7 +138,7 @@ def _evaluate(session: Session, index: int, show: Show) -> None:
         return
     model = _model(training)
     scores = evaluate_model(model, training.task, plan.probe, plan.probe_words, training.seed)
-    held_out = evaluate_held_out(model, training.task, training.seed)
+    held_out = evaluate_held_out(model, training.task, training.seed, training.optimisation.loss)
     seconds = time.perf_counter() - session.began
     validation = None if held_out is None else held_out.loss
     session.history.append(
@@ -167,7 +167,7 @@ def _finish(session: Session) -> Outcome:
         model = _model(training)
         scores = evaluate_model(model, training.task, plan.lengths, plan.words, training.seed)
         inside = _in_distribution(model, training, plan.words)
-        held_out = evaluate_held_out(model, training.task, training.seed)
+        held_out = evaluate_held_out(model, training.task, training.seed, training.optimisation.loss)
     return Outcome(
         status,
         training.step,

@@ -18,7 +18,7 @@ from statewise.files import reason_of
 from statewise.machines import Machine, machine
 from statewise.models.table import kind_of
 from statewise.tasks import Lengths, Supervision, Task
-from statewise.training.plans import EvaluationPlan, Optimisation
+from statewise.training.plans import EvaluationPlan, Loss, Optimisation
 
 if TYPE_CHECKING:
     from statewise.models import ModelOptions
@@ -48,9 +48,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None}
+_ADDED = {"source": None, "loss": Optimisation.loss}
+# the whole numbers of SQLite and Parquet end here
+_LARGEST = 2**63 - 1
+Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
 # JSON and TOML have lists
-Positives = Annotated[tuple[Annotated[int, Field(ge=1, strict=True)], ...], Field(min_length=1, strict=False)]
+Positives = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=_LARGEST, strict=True)], ...], Field(min_length=1, strict=False)
+]
 
 
 class RunOptions(BaseModel):
@@ -65,35 +70,36 @@ class RunOptions(BaseModel):
     embedding: int = Field(ge=0, le=100_000)
     additive: str = "none"
     readout: Literal["plain", "normalised"]
-    steps: int = Field(le=10**9)
-    batch: int = Field(default=Optimisation.batch, le=10**6)
+    steps: Whole = Field(le=10**9)
+    batch: Whole = Field(default=Optimisation.batch, le=10**6)
     lr: float
     schedule: Literal["constant", "cosine"]
-    warmup: int = Optimisation.warmup
+    warmup: Whole = Optimisation.warmup
     weight_decay: float = Optimisation.weight_decay
     readout_decay: float = Optimisation.readout_decay
     clip: float = Optimisation.clip
     average: float = Optimisation.average
     length_power: float = Field(default=Optimisation.length_power, le=10)
-    shortest: int = Lengths.shortest
-    longest: int = Lengths.longest
+    shortest: Whole = Lengths.shortest
+    longest: Whole = Lengths.longest
     # shares of all steps: over which lengths grow to `longest`; in which they grow to `late`; at which that ends
     growth_share: float = Field(default=0.0, ge=0, le=1)
-    late: int
+    late: Whole
     late_share: float = Field(default=0.5, ge=0, le=1)
     late_until: float = Field(default=0.9, ge=0, le=1)
     supervision: Supervision = "final"
-    samples: int | None = Field(default=None, le=10**8)
-    validation: int = Field(default=0, le=10**8)
+    samples: Whole | None = Field(default=None, le=10**8)
+    validation: Whole = Field(default=0, le=10**8)
     seed: int = Field(default=0, ge=0, lt=2**63)
-    every: int = Field(default=EvaluationPlan.every, ge=1)
+    every: Whole = Field(default=EvaluationPlan.every, ge=1)
     probe: Positives = EvaluationPlan.probe
-    probe_words: int = Field(default=EvaluationPlan.probe_words, ge=1)
+    probe_words: Whole = Field(default=EvaluationPlan.probe_words, ge=1)
     test_lengths: Positives = EvaluationPlan.lengths
     words: int = Field(default=EvaluationPlan.words, ge=1, le=10**8)
     stop_score: float = EvaluationPlan.stop_score
-    patience: int = Field(default=EvaluationPlan.patience, ge=1)
+    patience: Whole = Field(default=EvaluationPlan.patience, ge=1)
     settle: float = EvaluationPlan.settle
+    loss: Loss = Optimisation.loss
     # of a user's own model, the hash of its source text
     source: str | None = None
 
@@ -126,6 +132,7 @@ class RunOptions(BaseModel):
             self.clip,
             self.average,
             self.length_power,
+            self.loss,
         )
 
     @property

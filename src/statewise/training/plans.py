@@ -7,6 +7,8 @@ from typing import Literal
 from statewise.errors import RunError, shorten
 from statewise.tasks import MAX_LENGTH
 
+Loss = Literal["cross-entropy", "squared"]
+
 
 @dataclass(frozen=True)
 class Optimisation:
@@ -25,6 +27,7 @@ class Optimisation:
         length_power: sequences that have grown k times as long as the longest at first divide the rate by
             k^length_power: an error of one angle grows with the length of a sequence, and so does what a step does to
             its end.
+        loss: what is lowered: the cross-entropy of answers, or the squared distance of logits from one-hot answers.
     """
 
     lr: float = 1e-3
@@ -37,6 +40,7 @@ class Optimisation:
     clip: float = 0.0
     average: float = 0.0
     length_power: float = 0.0
+    loss: Loss = "cross-entropy"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lr) and self.lr > 0):

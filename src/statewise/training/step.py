@@ -160,7 +160,7 @@ class _Single(_Program):
             self.weights[name] = parameter.detach().unsqueeze(0)
 
     def losses(self, batches: list[Batch]) -> list[float]:
-        loss = objective(self.training.model, batches[0])
+        loss = objective(self.training.model, batches[0], self.training.optimisation.loss)
         value = loss.item()
         for parameter in self.training.trained.values():
             parameter.grad = None
@@ -190,6 +190,7 @@ class _Stacked(_Program):
         assert isinstance(first, StateTracker)
         self.template = first
         self.symbols = trainings[0].task.vocabulary
+        self.loss = trainings[0].optimisation.loss
         named = [dict(training.model.named_parameters()) for training in trainings]
         self.weights = {
             name: torch.stack([parameters[name].detach() for parameters in named]).requires_grad_(p.requires_grad)
@@ -223,7 +224,7 @@ class _Stacked(_Program):
         names = ("transition.matrices", "initial_state", "readout")
         weights = FullWeights(*(self.weights[name].detach() for name in names))
         direction = self.template.readout_kind == "normalised"
-        losses, gradients = losses_and_gradients(weights, tokens, lengths, answers, direction)
+        losses, gradients = losses_and_gradients(weights, tokens, lengths, answers, direction, self.loss == "squared")
         for name, gradient in zip(names, (gradients.matrices, gradients.initial, gradients.readout), strict=True):
             self.weights[name].grad = gradient
         return losses.tolist()
@@ -241,7 +242,7 @@ class _Stacked(_Program):
         h = states_by_table(self.template.transition, table, h0, batch).unflatten(0, (members, size))
         readout = self.weights["readout"]
         logits = read_direction(h, readout) if normalised else h @ readout.mT
-        losses = answer_loss(logits.flatten(0, 1), answers.flatten(), "none").view(members, size).mean(dim=1)
+        losses = answer_loss(logits.flatten(0, 1), answers.flatten(), self.loss, "none").view(members, size).mean(dim=1)
         for weight in self.weights.values():
             weight.grad = None
         losses.sum().backward()
@@ -267,7 +268,9 @@ def check_alike(trainings: Sequence[Training], begun: bool = True) -> None:
             raise RunError(obstacle)
     shapes = {(*_shape(training), training.step if begun else 0) for training in trainings}
     if len(shapes) > 1:
-        raise RunError("members of an ensemble have one shape: model, sizes, batch, readout and step; they differ here")
+        raise RunError(
+            "members of an ensemble have one shape: model, sizes, batch, readout, loss and step; they differ here"
+        )
 
 
 def _obstacle(training: Training) -> str | None:
@@ -286,7 +289,8 @@ def _shape(training: Training) -> tuple[Any, ...]:
     model = training.model
     assert isinstance(model, StateTracker)
     sizes = tuple((name, tuple(p.shape), p.requires_grad, p.dtype) for name, p in model.named_parameters())
-    return type(model.transition), sizes, model.readout_kind, training.optimisation.batch
+    how = training.optimisation
+    return type(model.transition), sizes, model.readout_kind, how.batch, how.loss
 
 
 def _moments_of(training: Training, name: str, like: Tensor) -> tuple[Tensor, Tensor]:

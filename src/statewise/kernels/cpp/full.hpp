@@ -234,10 +234,11 @@ void full_backward(const T* matrices, const int64_t* tokens, const T* states, co
         if (!written[v]) std::memset(gradient + v * H * H, 0, sizeof(T) * H * H);
 }
 
-// The mean cross-entropy of logits U h, or U h / |h|, and its gradients: `to_state` for each row, `to_readout` in all.
+// The mean loss of logits U h, or U h / |h|, and its gradients: `to_state` for each row, `to_readout` in all. The loss of
+// a row is the cross-entropy of its answer, or the squared distance of its logits from the one-hot vector of its answer.
 template <class T>
 T read_out(const T* const* states, const T* readout, const int64_t* answers, T* to_state, T* to_readout, long B, long H,
-           long C, bool direction) {
+           long C, bool direction, bool squared) {
     std::vector<T> unit(H), logits(C);
     std::memset(to_readout, 0, sizeof(T) * C * H);
     T total = 0;
@@ -261,12 +262,16 @@ T read_out(const T* const* states, const T* readout, const int64_t* answers, T* 
             logits[c] = dot;
             top = std::max(top, dot);
         }
-        for (long c = 0; c < C; ++c) sum += std::exp(logits[c] - top);
-        total += std::log(sum) + top - logits[answers[r]];
+        if (squared) {
+            for (long c = 0; c < C; ++c) logits[c] -= (c == answers[r]), total += logits[c] * logits[c];
+        } else {
+            for (long c = 0; c < C; ++c) sum += std::exp(logits[c] - top);
+            total += std::log(sum) + top - logits[answers[r]];
+        }
         T* __restrict__ to = to_state + r * H;
         std::memset(to, 0, sizeof(T) * H);
         for (long c = 0; c < C; ++c) {
-            const T g = (std::exp(logits[c] - top) / sum - (c == answers[r])) / B;
+            const T g = (squared ? 2 * logits[c] : std::exp(logits[c] - top) / sum - (c == answers[r])) / B;
             const T* row = readout + c * H;
             T* __restrict__ into = to_readout + c * H;
             for (long i = 0; i < H; ++i) to[i] += g * row[i], into[i] += g * unit[i];
@@ -285,7 +290,7 @@ T read_out(const T* const* states, const T* readout, const int64_t* answers, T* 
 template <class T>
 void full_train(const T* matrices, const T* initial, const T* readout, const int64_t* tokens, const int64_t* lengths,
                 const int64_t* answers, T* losses, T* to_matrices, T* to_initial, T* to_readout, long M, long V, long H,
-                long C, long B, long time, long every, long direction) {
+                long C, long B, long time, long every, long direction, long squared) {
     std::vector<T> states((time + 1) * B * H), scales(time * B), to_state(B * H), first(B * H);
     std::vector<const T*> ends(B);
     for (long m = 0; m < M; ++m) {
@@ -295,7 +300,7 @@ void full_train(const T* matrices, const T* initial, const T* readout, const int
         full_forward(table, own, states.data(), scales.data(), V, H, B, time, every);
         for (long r = 0; r < B; ++r) ends[r] = states.data() + (length[r] * B + r) * H;
         losses[m] = read_out(ends.data(), readout + m * C * H, answers + m * B, to_state.data(), to_readout + m * C * H,
-                             B, H, C, direction != 0);
+                             B, H, C, direction != 0, squared != 0);
         full_backward(table, own, states.data(), scales.data(), to_state.data(), length, first.data(),
                       to_matrices + m * V * H * H, V, H, B, time, every);
         T* __restrict__ into = to_initial + m * H;

@@ -27,8 +27,8 @@
     }                                                                                                               \
     extern "C" void full_train_##NAME(const T* m, const T* h, const T* u, const int64_t* k, const int64_t* l,       \
                                       const int64_t* a, T* o, T* dm, T* dh, T* du, long M, long V, long H,          \
-                                      long C, long B, long t, long e, long n) {                                     \
-        full_train<T>(m, h, u, k, l, a, o, dm, dh, du, M, V, H, C, B, t, e, n);                                     \
+                                      long C, long B, long t, long e, long n, long q) {                             \
+        full_train<T>(m, h, u, k, l, a, o, dm, dh, du, M, V, H, C, B, t, e, n, q);                                  \
     }                                                                                                               \
     extern "C" void small_blocks_forward_##NAME(const T* a, const int64_t* k, const T* h, T* o, T* c, long B,         \
                                                 long t, long N, long b, long e) {                                   \
