@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md, and the table in README.md, from the records in results/reproduction alone.
+"""Write docs/reproduction.md and the pages below it from the records in results/reproduction alone.
 
 Records are lines of *.jsonl.gz; what is computed rather than trained lies beside them as CSV, as `statewise reproduce
 NAME --out` writes it. What has no record is shown as not run.
@@ -6,7 +6,6 @@ NAME --out` writes it. What has no record is shown as not run.
 
 import csv
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,8 +17,11 @@ from statewise.store import read_records as read_file
 from statewise.wording import counted, fixed
 
 ROOT = Path(__file__).parents[1]
-PAGE, README, RECORDS = ROOT / "docs" / "reproduction.md", ROOT / "README.md", ROOT / "results" / "reproduction"
-BEGIN, END = "<!-- table-addition -->", "<!-- end -->"
+PAGE, PARTS, RECORDS = (
+    ROOT / "docs" / "reproduction.md",
+    ROOT / "docs" / "reproduction",
+    ROOT / "results" / "reproduction",
+)
 NOT_RUN = "Not run."
 # a loss that has gone to 0, and scores that differ
 _SETTLED, _APART = 0.01, 0.1
@@ -42,70 +44,63 @@ def read_records(folder: Path) -> list[Record]:
     return [record for file in sorted(folder.glob("*.jsonl.gz")) for record in read_file(file)]
 
 
-def page(folder: Path) -> str:
-    """Return the whole page."""
+def pages(folder: Path) -> dict[Path, str]:
+    """Return all pages: a summary of one screen, then one page for each table and figure, and two on how they came."""
     paper, records = read_paper(), read_records(folder)
-    parts = [_opening(paper), _overview(paper, records), _protocol(paper), _to_the_letter(paper, records)]
+    made = {PAGE: _summary(paper, records), PARTS / "protocol.md": _protocol(paper)}
+    letter = _to_the_letter(paper, records)
+    made |= {PARTS / "to-the-letter.md": letter} if letter else {}
     for name in paper.names():
-        parts.append(f"## {paper.title(name)}\n\n`statewise reproduce {name}`")
+        parts = [f"# {paper.title(name)}\n\nMade by `statewise reproduce {name}`; [how to read it](protocol.md)."]
         parts += [_picture(file, paper.title(name)) for file in sorted(folder.glob(f"{name}*.png"), key=_whole_first)]
         if paper.trained(name):
             tried = [preset for preset in PRESETS if recorded(paper, name, preset, records)]
             parts += [_table(table_of(paper, name, preset, records), records) for preset in tried] or [NOT_RUN]
         for file, title in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
             parts.append(_facts(folder / f"{file}.csv", title))
-    return "\n\n".join(part for part in parts if part) + "\n"
+        made[PARTS / f"{name}.md"] = "\n\n".join(part for part in parts if part)
+    return {file: text.rstrip() + "\n" for file, text in made.items()}
 
 
 def _whole_first(file: Path) -> tuple[int, str]:
     return len(file.stem), file.stem
 
 
-def _picture(file: Path, title: str) -> str:
-    return f"![{title}]({Path(os.path.relpath(file, PAGE.parent)).as_posix()})"
+def _picture(file: Path, title: str, page: Path | None = None) -> str:
+    beside = (page or PARTS / "any.md").parent
+    return f"![{title}]({Path(os.path.relpath(file, beside)).as_posix()})"
 
 
-def readme(text: str, folder: Path) -> str:
-    """Put the table of modular addition between its marks; a text without them stays as it is."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        return text
-    paper, records = read_paper(), read_records(folder)
-    run = recorded(paper, "table-addition", "quick", records)
-    shown = _matrix(table_of(paper, "table-addition", "quick", records)) if run else NOT_RUN
-    return f"{before}{begin}\n\n{shown}\n\n{end}{after}"
-
-
-def _opening(paper: Paper) -> str:
+def _summary(paper: Paper, records: list[Record]) -> str:
     cited = paper.citation
-    return f"""# The paper, repeated
+    names = "\n".join(f"reproduction/{name}" for name in paper.names())
+    picture = RECORDS / "table-addition-statewise.png"
+    letter = "\nreproduction/to-the-letter" if _letter_runs(paper, records) else ""
+    return f"""# The paper, reproduced
 
-{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}.
-The authors released no code. This page is written by `docs/make_reproduction.py` from the records in
-`results/reproduction`.
+{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}. The authors released no code; the
+protocol is known from summaries, and [what was stated, derived or chosen](reproduction/protocol.md) is marked.
 
-A cell reads *ours/the paper's/the ceiling*: our score at length {paper.length} (0 is guessing evenly, 1 is perfect;
-for each rate the median over seeds, then the best rate), the published score, and the highest score that the algebra of
-the machine allows this level on long words; where each seed has a machine of its own, the median over machines. A dash
-is what was not run, not published, or not known. Where no rate is above chance, the one that learned most on short
-words speaks. Short words are those of the lengths that training begins with, 2 to 10.
+{_reached(paper, records)}
+{_letter_sentence(paper, records)}
 
-`=` agrees within {paper.tolerance}, or within two standard errors where few words were tested; a score below chance
-counts as chance. `↑` is above the paper, `↓` below it. `~` has the paper's number, but short words were not learned in
-our budget, so that it says little. Scores of preset `quick` are those of 500 words, of 200 for Mamba and Transformers;
-of preset `paper`, of 1,000.
+{_picture(picture, "Scores on modular addition under our recipe, beside the paper's and the ceilings", PAGE)}
 
-Recipe `stated` is the paper's training as far as it is known, with preset `quick` on smaller networks with one-hot
-tokens, at the rates that suit these; `baseline` is that training of a model that is not bilinear. Recipe `statewise` is
-ours, and another training altogether: the last hidden state is divided by its norm, and words grow, for CP-factored
-networks to 80, for full ones to 160, for blocks mostly to 1,280 and for rotations to 10,240 (budgets name the length).
-The paper's scores are of words fifty times as long as those of training. Under our recipe words of 500 are six times as
-long for CP, three times for full networks, and no longer than those of training for most blocks and for rotations; how
-far these go beyond, only the scores at 10,000 tell.
+Each cell has our score at length {paper.length} in large type; below it the published score and the highest score that
+the algebra of the machine allows. 0 is chance, 1 is perfect.
 
-Preset `quick` has CP of rank 64 and blocks of 1, 2 and 8: at its width a block of 64 is a full matrix. Random machines
-whose symbols are maps are tried under our recipe only."""
+{_overview(paper, records)}
+
+Preset `quick` takes an hour on two cores, with small networks and few steps; preset `paper` is the published budget.
+Cells are counted where a number was published. `~` has the paper's number, but the training lengths were not learned
+within the budget.
+
+```{{toctree}}
+:maxdepth: 1
+
+{names}{letter}
+reproduction/protocol
+```"""
 
 
 def _overview(paper: Paper, records: list[Record]) -> str:
@@ -117,16 +112,9 @@ def _overview(paper: Paper, records: list[Record]) -> str:
             if there or preset == "quick":
                 table = table_of(paper, name, preset, records)
                 counts = [str(_count(table, verdict)) if _published(table) else "–" for verdict in MARKS]
-                rows.append([f"`{name}`", preset, f"{there:,} of {all_runs:,}", *counts])
+                rows.append([f"[{name}](reproduction/{name}.md)", preset, f"{there:,} of {all_runs:,}", *counts])
     header = ["name", "preset", "runs", *(f"{verdict} `{mark}`" for verdict, mark in MARKS.items())]
-    return f"""## What was run
-
-Preset `quick` is made for an hour on two cores, with small networks and few steps; preset `paper` is the published
-budget. Cells are counted where a number was published.
-
-{_markdown(header, rows)}
-
-{_reached(paper, records)}"""
+    return _markdown(header, rows)
 
 
 def _reached(paper: Paper, records: list[Record]) -> str:
@@ -145,7 +133,7 @@ def _reached(paper: Paper, records: list[Record]) -> str:
         by_model = ", ".join(f"`{model}` {count}" for model, count in Counter(reached).items())
         said.append(f"{len(reached)} of {len(cells)} under `{recipe}`" + (f" ({by_model})" if reached else ""))
     return f"""Of the published scores of bilinear models that are above chance, for m of 3 or more, preset `quick`
-reaches {" and ".join(said)}."""
+reaches {" and ".join(said)}. `stated` is the paper's training as far as it is known, `statewise` is ours."""
 
 
 def _count(table: Table, verdict: str) -> int:
@@ -162,28 +150,82 @@ def _folded(title: str, text: str) -> str:
 
 
 def _protocol(paper: Paper) -> str:
-    marks = (
-        "What is *stated* stands in the paper, as far as it is known here; *follow-up* in a later paper by the same "
-        "authors (arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here."
-    )
     rows = []
     for item, known in paper.protocol.items():
         value = ", ".join(map(str, known.value)) if isinstance(known.value, tuple) else str(known.value)
         rows.append([item.replace("_", " "), value, known.mark, known.note])
-    claims = [f"- {text[0].upper()}{text[1:]}." for text in paper.claims.values()]
-    table = _folded(f"All {len(rows)} items", _markdown(["item", "value", "mark", "note"], rows))
-    return "\n".join(["## The protocol", "", marks, "", table, "", "Besides numbers, the paper says:", "", *claims])
+    claims = "\n".join(f"- {text[0].upper()}{text[1:]}." for text in paper.claims.values())
+    return f"""# Protocol, and how to read the tables
+
+## A cell
+
+A cell reads *ours/the paper's/the ceiling*. Ours is the score at length {paper.length}: for each rate the median over
+seeds, then the best rate; if no rate is above chance, the rate with the best score on training lengths. The ceiling is
+the highest score that the algebra of the machine allows this level on long sequences; if each seed has a machine of its
+own, the median over machines. A dash was not run, not published, or is not known.
+
+| mark | meaning |
+| --- | --- |
+| `=` | agrees within {paper.tolerance}, or within two standard errors; a score below chance counts as chance |
+| `↑` | above the paper |
+| `↓` | below the paper |
+| `~` | the paper's number, but the training lengths were not learned within the budget |
+
+Scores of preset `quick` are over 500 sequences, over 200 for Mamba and Transformers; of preset `paper`, over 1,000.
+
+## A recipe
+
+| recipe | training |
+| --- | --- |
+| `stated` | the paper's, as far as it is known; `quick` has smaller networks, one-hot tokens and suitable rates |
+| `baseline` | the same training of a model that is not bilinear |
+| `statewise` | ours: the last hidden state is divided by its norm, and lengths grow |
+
+Under `statewise` lengths grow to 80 (CP), 160 (full), 1,280 (most blocks) or 10,240 (rotations).
+
+The paper tests at fifty times its training length. Under `statewise`, length 500 is six times the training length for
+CP and three times for full networks, but within the training lengths of most blocks and of rotations: for these, see
+the scores at 10,000.
+
+Preset `quick` has CP of rank 64 and blocks of 1, 2 and 8: at its width a block of 64 is a full matrix. Random machines
+whose symbols are maps are run under `statewise` only.
+
+## The paper's protocol
+
+*Stated* stands in the paper, as far as it is known here; *follow-up* in a later paper by the same authors
+(arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here.
+
+{_markdown(["item", "value", "mark", "note"], rows)}
+
+## What the paper claims in words
+
+{claims}"""
+
+
+def _letter_runs(paper: Paper, records: list[Record]) -> list[Record]:
+    """Return the runs with the paper's width and steps."""
+    return [
+        record
+        for record in records
+        if (record.config.recipe, record.config.hidden, record.config.steps) == ("stated", paper.hidden, paper.steps)
+        and record.status not in ("failed", "diverged")
+    ]
+
+
+def _letter_sentence(paper: Paper, records: list[Record]) -> str:
+    """Sum up the runs to the letter for the summary."""
+    whole = _letter_runs(paper, records)
+    comparison = _normalisation(whole, paper.length)
+    if not comparison:
+        return ""
+    link = "[to the letter](reproduction/to-the-letter.md)"
+    return f"\nWith the paper's width and steps ({link}): {comparison[0].lower()}{comparison[1:]}"
 
 
 def _to_the_letter(paper: Paper, records: list[Record]) -> str:
     """Show every run that has the paper's width and steps: what it reached, at the end and on the way."""
     hidden, steps, length = paper.hidden, paper.steps, paper.length
-    whole = [
-        record
-        for record in records
-        if (record.config.recipe, record.config.hidden, record.config.steps) == ("stated", hidden, steps)
-        and record.status not in ("failed", "diverged")
-    ]
+    whole = _letter_runs(paper, records)
     if not whole:
         return ""
     by_task: dict[str, list[list[str]]] = {}
@@ -200,27 +242,38 @@ def _to_the_letter(paper: Paper, records: list[Record]) -> str:
         row += [_number(record.score_id), _number(max(history))]
         row += [f"{sum(score >= _PERFECT for score in history)}/{len(history)}"]
         by_task.setdefault(options.task, []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
-    header = ["model", "tokens", "rate", "readout", "loss", "short", "best", "right", f"{length}", "10,000"]
+    header = [
+        "model",
+        "tokens",
+        "rate",
+        "readout",
+        "loss",
+        "training lengths",
+        "best",
+        "perfect",
+        f"{length}",
+        "10,000",
+    ]
     shown = "\n\n".join(f"On `{task}`:\n\n{_markdown(header, rows)}" for task, rows in by_task.items())
-    return f"""## To the letter
+    return f"""# To the letter
 
-Runs with the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, words of 2 to 10
-symbols; hidden states of bilinear models are normalised at inference. Readout `plain` is the paper's: no normalisation
-in training; `normalised` differs from it in nothing but a last hidden state that is divided by its norm, in training
-too. Each run has one seed, and normalised ones one rate. Tokens are a trained embedding, or fixed: one-hot vectors,
-which allow the same functions at a fraction of the cost of a step, but weights move otherwise. Full networks were
-trained so, and their runs are not those of preset `paper`.
+{_normalisation(whole, length)}
 
-Columns are the last loss; the last score on short words; of the looks at length {length} that were taken every 1,000
-steps the best, and how many were right, which is {_PERFECT} or more; and the last scores at {length} and 10,000.
+Of the {len(ends)} runs of bilinear models with the paper's readout, {sum(right for _, right in ends)} were perfect at
+{length} at any evaluation. {sum(settled for settled, _ in ends)} had a last loss below {_SETTLED}, and
+{sum(settled and right for settled, right in ends)} of these were ever perfect.
 
 {shown}
 
-Of the {len(ends)} runs of bilinear models with the paper's readout, {sum(right for _, right in ends)} were right at
-{length} at any look. {sum(settled for settled, _ in ends)} had a last loss below {_SETTLED}: short words had little
-left to teach them, and {sum(settled and right for settled, right in ends)} of these were ever right.
+Runs have the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, and training lengths 2
+to 10; hidden states of bilinear models are normalised at inference. Readout `plain` is the paper's, without
+normalisation in training; `normalised` differs from it in nothing but a last hidden state that is divided by its norm,
+in training too. Each run has one seed, and normalised ones one rate. Tokens are a trained embedding, or fixed: one-hot
+vectors, which allow the same functions at a fraction of the cost of a step, but are optimised otherwise. Full networks
+were trained so, and their runs are not those of preset `paper`.
 
-{_normalisation(whole, length)}""".rstrip()
+Columns are the last loss; the score on training lengths; over the evaluations at length {length} every 1,000 steps the
+best score, and how many were perfect ({_PERFECT} or more); and the final scores at {length} and 10,000."""
 
 
 def _normalisation(whole: list[Record], length: int) -> str:
@@ -236,8 +289,8 @@ def _normalisation(whole: list[Record], length: int) -> str:
     higher = sum(normalised > plain + _APART for plain, normalised in ends)
     lower = sum(normalised < plain - _APART for plain, normalised in ends)
     perfect = [sum(end >= _PERFECT for end in readout) for readout in zip(*ends, strict=True)]
-    return f"""What normalisation in training does: {len(pairs)} pairs of these runs differ in the readout alone.
-At {length} the normalised one ends higher by more than {_APART} in {higher} of them and lower in {lower};
+    return f"""Of {len(pairs)} pairs of runs that differ in nothing but dividing the last hidden state by its norm in
+training, the normalised run scores higher at {length} by more than {_APART} in {higher} and lower in {lower};
 {perfect[0]} of the plain and {perfect[1]} of the normalised ones end at {_PERFECT} or more."""
 
 
@@ -247,18 +300,19 @@ def _end(record: Record, length: int) -> float:
 
 def _table(table: Table, records: list[Record]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
-    told = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
-    counts = f"Cells with a published number: {told}. " if _published(table) else ""
+    counted_here = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
+    counts = f"Cells with a published number: {counted_here}. " if _published(table) else ""
     keys = {key for _, cell in cells for key in cell.runs}
     cost = _cost([record for record in records if record.key in keys])
-    parts = [f"### Preset {table.preset}", f"{counts}{cost}", _matrix(table), _claims(table)]
+    parts = [f"## Preset {table.preset}", f"{counts}{cost}", _matrix(table), _claims(table)]
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
     if noted:
         parts.append(
             _folded(
-                "Where they disagree or say little, and the likely reason, as far as the records say", "\n".join(noted)
+                "Cells that disagree or were not learned, and the likely reason, as far as the records show",
+                "\n".join(noted),
             )
         )
     parts.append(_folded("All seeds, rates and budgets", _seeds(table, cells)))
@@ -305,12 +359,12 @@ def _seeds(table: Table, cells: list[tuple[Row, Cell]]) -> str:
         ]
         for row, cell in cells
     ]
-    header = ["model", "recipe", table.column, "budget", "at 500, by rate", "short words", "longer", "ceiling"]
+    header = ["model", "recipe", table.column, "budget", "at 500, by rate", "training lengths", "longer", "ceiling"]
     return _markdown(header, rows)
 
 
 def _facts(file: Path, title: str) -> str:
-    heading = f"### {title}\n\n" if title else ""
+    heading = f"## {title}\n\n" if title else ""
     if not file.exists():
         return heading + NOT_RUN
     with file.open(encoding="utf-8", newline="") as lines:
@@ -373,8 +427,6 @@ def _markdown(header: list[str], rows: Iterable[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(RECORDS), encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        print(f"{README.name} has no place for the table: {BEGIN} and {END}", file=sys.stderr)
-    README.write_text(readme(text, RECORDS), encoding="utf-8")
+    PARTS.mkdir(exist_ok=True)
+    for file, text in pages(RECORDS).items():
+        file.write_text(text, encoding="utf-8")

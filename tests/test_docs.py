@@ -137,6 +137,13 @@ def test_readme_shows_the_demo_and_fits_its_bounds():
     assert [command for command, shown in consoles if shown] == ["statewise demo"]
 
 
+@pytest.mark.parametrize("page", [README, *NOT_RUN], ids=name_of)
+def test_links_outside_the_docs_lead_somewhere(page):
+    """Links between pages of the docs are checked where these are built."""
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (ROOT / target).exists(), target
+
+
 def test_the_hierarchy_in_readme_is_the_table_of_models():
     rows = [re.split(r" *\| *", line.strip("| ")) for line in README.read_text().splitlines() if line.startswith("| `")]
     written = {name.strip("`").split("(")[0]: facts for name, *facts in rows}

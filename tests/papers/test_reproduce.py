@@ -138,30 +138,26 @@ def maker() -> ModuleType:
     return module
 
 
-def test_the_page_says_what_was_not_run(tmp_path: Path) -> None:
-    page = maker().page(tmp_path)
-    assert page.count("Not run.") == len(PAPER.names()) + 2
-    text = "before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n"
-    assert "old" not in maker().readme(text, tmp_path)
-    assert maker().readme("no marks", tmp_path) == "no marks"
+def whole(folder: Path) -> str:
+    return "\n".join(maker().pages(folder).values())
 
 
-def test_the_page_shows_partial_records_with_reasons(tmp_path: Path) -> None:
+def test_the_pages_say_what_was_not_run(tmp_path: Path) -> None:
+    assert whole(tmp_path).count("Not run.") == len(PAPER.names()) + 2
+
+
+def test_the_pages_show_partial_records_with_reasons(tmp_path: Path) -> None:
     runs = [run for run in PAPER.runs("table-addition", "quick") if run.model in ("rotation", "full")]
     records = [record(run, 1.0 if run.recipe == "statewise" else 0.0) for run in runs]
     with gzip.open(tmp_path / "some.jsonl.gz", "wt") as lines:
         lines.writelines(one.to_json() + "\n" for one in records)
     (tmp_path / "figure4-planes.csv").write_text("seed,harmonic\n0,3.00001\n")
-    page = maker().page(tmp_path)
-    assert "### Preset quick" in page
-    assert "### Preset paper" not in page
-    assert "| 0 | 3.0000 |" in page
-    assert "drift: 1.00 on training lengths, 0.00 at 500" in page.replace("Drift", "drift")
-    text = maker().readme("before\n<!-- table-addition -->\nold\n<!-- end -->\nafter\n", tmp_path)
-    assert "1.00/0.37/1.00\u00a0↑" in text
-    assert text.endswith("<!-- end -->\nafter\n")
-    # written again it stays the same
-    assert maker().readme(text, tmp_path) == text
+    shown = whole(tmp_path)
+    assert "## Preset quick" in shown
+    assert "## Preset paper" not in shown
+    assert "| 0 | 3.0000 |" in shown
+    assert "drift: 1.00 on training lengths, 0.00 at 500" in shown.replace("Drift", "drift")
+    assert "1.00/0.37/1.00\u00a0↑" in shown
 
 
 def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without_a_pause() -> None:
@@ -173,8 +169,12 @@ def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without
     assert maker()._cost([]) == ""
 
 
-def test_the_page_and_readme_are_what_the_records_give() -> None:
+def test_the_pages_are_what_the_records_give() -> None:
     made = maker()
-    assert made.PAGE.read_text(encoding="utf-8") == made.page(made.RECORDS)
-    text = made.README.read_text(encoding="utf-8")
-    assert text == made.readme(text, made.RECORDS)
+    written = {made.PAGE, *made.PARTS.glob("*.md")}
+    pages = made.pages(made.RECORDS)
+    assert pages.keys() == written
+    for file, text in pages.items():
+        assert file.read_text(encoding="utf-8") == text, file
+    # a summary is one screen
+    assert len(made.PAGE.read_text(encoding="utf-8").splitlines()) < 60

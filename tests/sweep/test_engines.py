@@ -41,9 +41,9 @@ def _ray_head(folder):
     command += ["--include-dashboard=false", "--disable-usage-stats", "--block", f"--temp-dir={folder}"]
     command += ["--node-ip-address=127.0.0.1", "--object-store-memory=100000000"]
     log = Path(folder) / "start.log"
-    # workers import the fakes by their name
-    where = os.environ | {"PYTHONPATH": str(ROOT)}
-    with log.open("w") as stream, subprocess.Popen(command, stdout=stream, stderr=stream, env=where) as process:
+    # workers import the fakes by their name, and are not to starve beside other processes
+    given = os.environ | {"PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
+    with log.open("w") as stream, subprocess.Popen(command, stdout=stream, stderr=stream, env=given) as process:
         try:
             wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None)
             assert process.poll() is None, log.read_text()

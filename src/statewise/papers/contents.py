@@ -1,4 +1,4 @@
-"""What a paper's file says, as typed values: citation, protocol, published scores, grids and presets."""
+"""What a paper's file holds, as typed values: citation, protocol, published scores, grids and presets."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -49,7 +49,7 @@ class PlannedRow:
 
 
 class Paper(BaseModel):
-    """What a file of this directory says.
+    """What a file of this directory holds.
 
     Args:
         length: at which published scores were measured.
@@ -57,7 +57,7 @@ class Paper(BaseModel):
         citation: where the paper is to be found.
         protocol: how its models were trained and tested.
         published_rows: its numbers.
-        claims: what it says besides numbers.
+        claims: what it claims besides numbers.
         grids: the tables and figures that take runs.
         facts: the titles of what is computed.
         presets: budgets for the grids.

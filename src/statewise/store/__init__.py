@@ -9,7 +9,7 @@ and filters use.
 from statewise.store.database import DATABASE, FORMAT
 from statewise.store.export import exporter
 from statewise.store.merge import merge_into
-from statewise.store.reading import read_records, read_run
+from statewise.store.record_files import read_records, read_run
 from statewise.store.rows import COLUMNS, LENGTH, StoredRun
 from statewise.store.store import LARGEST_WEIGHTS, Store
 

@@ -70,8 +70,8 @@ class RunOptions(BaseModel):
     embedding: int = Field(ge=0, le=100_000)
     additive: str = "none"
     readout: Literal["plain", "normalised"]
-    steps: Whole = Field(le=10**9)
-    batch: Whole = Field(default=Optimisation.batch, le=10**6)
+    steps: int = Field(ge=-_LARGEST, le=10**9)
+    batch: int = Field(default=Optimisation.batch, ge=-_LARGEST, le=10**6)
     lr: float
     schedule: Literal["constant", "cosine"]
     warmup: Whole = Optimisation.warmup
@@ -88,16 +88,16 @@ class RunOptions(BaseModel):
     late_share: float = Field(default=0.5, ge=0, le=1)
     late_until: float = Field(default=0.9, ge=0, le=1)
     supervision: Supervision = "final"
-    samples: Whole | None = Field(default=None, le=10**8)
-    validation: Whole = Field(default=0, le=10**8)
+    samples: int | None = Field(default=None, ge=-_LARGEST, le=10**8)
+    validation: int = Field(default=0, ge=-_LARGEST, le=10**8)
     seed: int = Field(default=0, ge=0, lt=2**63)
-    every: Whole = Field(default=EvaluationPlan.every, ge=1)
+    every: int = Field(default=EvaluationPlan.every, ge=1, le=_LARGEST)
     probe: Positives = EvaluationPlan.probe
-    probe_words: Whole = Field(default=EvaluationPlan.probe_words, ge=1)
+    probe_words: int = Field(default=EvaluationPlan.probe_words, ge=1, le=_LARGEST)
     test_lengths: Positives = EvaluationPlan.lengths
     words: int = Field(default=EvaluationPlan.words, ge=1, le=10**8)
     stop_score: float = EvaluationPlan.stop_score
-    patience: Whole = Field(default=EvaluationPlan.patience, ge=1)
+    patience: int = Field(default=EvaluationPlan.patience, ge=1, le=_LARGEST)
     settle: float = EvaluationPlan.settle
     loss: Loss = Optimisation.loss
     # of a user's own model, the hash of its source text
