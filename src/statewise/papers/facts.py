@@ -1,7 +1,6 @@
 """What of the paper is computed rather than trained: parameters, propositions, and parity by frozen networks."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -145,21 +144,14 @@ def parameters(paper: Paper, size: int) -> list[ParameterCount]:
         parsed = parse(spec)
         assert isinstance(parsed, Call)
         argument = int(parsed.args[0]) if parsed.args else 0
-        formula = LEVELS[parsed.name].parameters
-        expected = _evaluate(formula, {"H": size, "D": size, "R": argument, "b": argument})
+        kind = LEVELS[parsed.name]
+        assert kind.count is not None
+        expected = kind.count(size, size, argument)
         # shapes are enough: nothing is allocated
         with torch.device("meta"):
             ours = sum(p.numel() for p in build_transition(spec, size, size).parameters())
-        rows.append(ParameterCount(spec, size, formula, expected, ours, ours == expected))
+        rows.append(ParameterCount(spec, size, kind.parameters, expected, ours, ours == expected))
     return rows
-
-
-def _evaluate(formula: str, letters: dict[str, int]) -> int:
-    """Evaluate a formula such as R (2H + D), in which factors stand beside each other."""
-    from sympy import sympify
-
-    spelled = re.sub(r"(?<=[\w)])\s*(?=[A-Za-z(])", "*", formula)
-    return int(str(sympify(re.sub(r"[A-Za-z]", lambda letter: str(letters[letter[0]]), spelled))))
 
 
 def propositions() -> list[PropositionCheck]:

@@ -32,6 +32,7 @@ from statewise.tasks import Batch, Supervision
 from statewise.training.adam import adam_step
 from statewise.training.loss import answer_loss, objective
 from statewise.training.options import RunOptions
+from statewise.training.plans import Loss
 from statewise.training.state import Training
 from statewise.transitions import Full, LinearTransition
 
@@ -190,7 +191,7 @@ class _Stacked(_Program):
         assert isinstance(first, StateTracker)
         self.template = first
         self.symbols = trainings[0].task.vocabulary
-        self.loss = trainings[0].optimisation.loss
+        self.loss: Loss = trainings[0].optimisation.loss
         named = [dict(training.model.named_parameters()) for training in trainings]
         self.weights = {
             name: torch.stack([parameters[name].detach() for parameters in named]).requires_grad_(p.requires_grad)
