@@ -34,7 +34,8 @@ class Toy(LinearTransition):
         check_sizes("toy", input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
         drawn = torch.randn(input_size, generator=generator)
-        self.weight = nn.Parameter((drawn.sign() if init == "tokens" else drawn) * input_power(init, input_size) ** -0.5)
+        drawn = drawn.sign() if init == "tokens" else drawn
+        self.weight = nn.Parameter(drawn * input_power(init, input_size) ** -0.5)
 
     def coefficients(self, x: Tensor) -> Tensor:
         """Compute the number."""

@@ -194,7 +194,7 @@ def test_bad_classes_get_one_sentence():
         sw.train("parity", Wrong, steps=2)
     with pytest.raises(StatewiseError, match="__init__\\(symbols, classes, hidden"):
         sw.train("parity", Sizeless, steps=2)
-    with pytest.raises(StatewiseError, match="no class derived from torch.nn.Module"):
+    with pytest.raises(StatewiseError, match=r"no class derived from torch\.nn\.Module"):
         sw.train("parity", int, steps=2)
     with pytest.raises(StatewiseError, match="is no file"):
         sw.train("parity", "none.py:Net", steps=2)

@@ -69,7 +69,7 @@ def parts_of(machine: Machine) -> list[Float[np.ndarray, "state _"]] | None:
 
 
 def _orbits_of_pairs(machine: Machine) -> Int[np.ndarray, "state state"]:
-    """Number the orbits of pairs of states under all symbols."""
+    """Assign numbers to the orbits of pairs of states under all symbols."""
     n = machine.states
     letters = np.unique(machine.delta.T, axis=0)
     orbit = np.full(n * n, -1, dtype=np.int64)

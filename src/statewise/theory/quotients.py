@@ -306,7 +306,7 @@ def _moves(machine: Machine, labels: Int[np.ndarray, " state"]) -> Int[np.ndarra
 
 
 def _exponents(moves: Int[np.ndarray, "symbol class"]) -> Int[np.ndarray, " class"] | None:
-    """Number the classes by the power of one element that leads class 0 there; None if the group is not cyclic."""
+    """Return for each class the power of one element that leads class 0 there; None if the group is not cyclic."""
     count = moves.shape[1]
     element = np.full((count, count), -1, dtype=np.int64)
     element[0] = np.arange(count)
