@@ -1,4 +1,4 @@
-"""`statewise demo`: the whole story, from training to a proof."""
+"""`statewise demo`: from training to a proof."""
 
 import tempfile
 import time
@@ -68,7 +68,7 @@ class Demonstration(Result):
         }
 
     def lines(self) -> Lines:
-        """Return the story for a reader."""
+        """Return all steps for a reader."""
         assert self.run.options is not None
         by_length = ", ".join(f"{score:.2f} at {length:,}" for length, score in self.scores.items())
         found, same = self.extraction, "the task itself" if self.extraction.equals_task else "not the task"

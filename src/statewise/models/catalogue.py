@@ -44,7 +44,7 @@ class ModelOptions:
 
         Args:
             symbols: how many tokens there are.
-            classes: how many outputs are told apart.
+            classes: how many output classes there are.
             seed: of the initial weights.
             own: the class, where the model is a user's own.
         """
@@ -69,7 +69,7 @@ def build_model(
             `mamba(layers)` or `transformer(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
             `forward(tokens) -> logits`; a class derived from `Transition`; or such a class as `file.py:Class`.
         symbols: how many tokens there are.
-        classes: how many outputs are told apart.
+        classes: how many output classes there are.
         hidden: the width.
         seed: of the initial weights.
         additive: for a level, an additive term.

@@ -40,7 +40,7 @@ class StateTracker(SequenceModel):
 
     Args:
         symbols: how many tokens there are.
-        classes: how many outputs are told apart.
+        classes: how many output classes there are.
         hidden_size: H.
         transition: a level by name, as for BilinearRNN, or a `Transition` of these sizes, of one's own or not.
         additive: an additive term in the update of a named level.

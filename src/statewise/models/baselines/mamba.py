@@ -82,7 +82,7 @@ class MambaTracker(RecurrentModel):
 
     Args:
         symbols: how many tokens there are.
-        classes: how many outputs are told apart.
+        classes: how many output classes there are.
         hidden_size: the width of the blocks.
         layers: how many blocks.
         eigenvalues: "positive" for decays in (0, 1), Mamba's own; "signed" for (-1, 1).

@@ -54,7 +54,7 @@ class TransformerTracker(RecurrentModel):
 
     Args:
         symbols: how many tokens there are.
-        classes: how many outputs are told apart.
+        classes: how many output classes there are.
         hidden_size: the width.
         layers: how many blocks.
         positions: "learned", as in GPT-2, for sequences of at most 1,024 tokens; "none" for any length.
