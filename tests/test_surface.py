@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import typer
+from torch import nn
 
 import statewise as sw
 from statewise.errors import StatewiseError
@@ -170,6 +172,8 @@ def test_runs_machines_and_models_are_values_names_classes_or_paths(tmp_path):
     kept = sw.train(m, RunningMean, out=tmp_path / "own", **small)
     with pytest.raises(StatewiseError, match="give that class as model"):
         sw.evaluate(tmp_path / "own", lengths=[10])
+    at_ten = sw.evaluate(tmp_path / "own", lengths=[10], model=RunningMean)
+    assert at_ten.scores == sw.evaluate(kept, lengths=[10]).scores
     loaded = sw.load(tmp_path / "own", model=RunningMean)
     assert sw.evaluate(loaded, lengths=[10]).scores == sw.evaluate(kept, lengths=[10]).scores
     assert loaded.record == kept.record
@@ -198,3 +202,115 @@ def test_bad_classes_get_one_sentence():
         sw.train("parity", int, steps=2)
     with pytest.raises(StatewiseError, match="is no file"):
         sw.train("parity", "none.py:Net", steps=2)
+
+
+def test_machines_without_a_name_of_their_own_are_different_runs(tmp_path):
+    flip, stay = sw.Machine([[0, 1], [1, 0]]), sw.Machine([[0, 1], [0, 1]])
+    named = sw.machine("parity").replace(name="traffic light, v2!")
+    runs = [sw.train(m, "full", steps=2, hidden=4, out=tmp_path / str(n)) for n, m in enumerate([flip, stay, named])]
+    keys = {run.options.key() for run in runs}
+    assert len(keys) == 3
+    merged = sw.merge(tmp_path / "store", [run.path for run in runs])
+    assert merged.to_dict()["total"] == 3
+    assert sw.train(sw.machine("parity"), "full", steps=2, hidden=4).options.machine is None
+
+
+def test_a_run_is_found_from_another_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sw.train("parity", "full", steps=2, hidden=4, out="here")
+    run = sw.load("here")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run.model is not None
+    assert run.to_dict()["run"] == "here"
+
+
+class Tied(nn.Module):
+    """Shares one weight between its embedding and its readout, counts in whole numbers, and drops out."""
+
+    def __init__(self, symbols, classes, hidden):
+        super().__init__()
+        self.register_buffer("places", torch.arange(8))
+        self.embed, self.read = nn.Embedding(symbols, hidden), nn.Linear(hidden, classes, bias=False)
+        self.read.weight = self.embed.weight
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, tokens):
+        return self.read(self.drop(self.embed(tokens).cumsum(dim=1)))
+
+
+def test_models_with_tied_weights_buffers_and_dropout_are_kept_and_repeatable(tmp_path):
+    first, second = (sw.train("parity", Tied, steps=20, hidden=4, out=tmp_path / name) for name in ("a", "b"))
+    assert first.record.loss == second.record.loss
+    again = sw.load(tmp_path / "a", model=Tied)
+    assert sw.evaluate(again, lengths=[10]).scores == sw.evaluate(first, lengths=[10]).scores
+
+
+def test_a_model_that_cannot_be_trained_leaves_nothing_behind(tmp_path):
+    class Crash(Tied):
+        def forward(self, tokens):
+            raise KeyError("typo")
+
+    class Lies(Tied):
+        def init_state(self, batch):
+            return torch.zeros(batch)
+
+        def advance(self, tokens, state):
+            return torch.randn(len(tokens), 2), state
+
+    class Whole(Lies):
+        def advance(self, tokens, state):
+            return self(tokens), state
+
+    for made, message in ((Crash, "KeyError"), (Lies, "disagree"), (Whole, "after the last token|advance")):
+        with pytest.raises(StatewiseError, match=message):
+            sw.train("parity", made, steps=2, hidden=4, out=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_network_that_diverged_is_not_evaluated():
+    run = sw.train("parity", "full", steps=50, hidden=8, lr=1e30, readout="plain")
+    assert run.failed
+    with pytest.raises(StatewiseError, match="diverged"):
+        sw.evaluate(run, lengths=[10])
+
+
+def test_comparisons_show_what_diverged_and_what_cannot_be_read(tmp_path):
+    class NotANumber(Tied):
+        def forward(self, tokens):
+            return super().forward(tokens) * float("nan")
+
+    table = sw.compare(
+        "parity", ["diagonal", "transformer", NotANumber], seeds=1, steps=5, lengths=[10, 2_000], hidden=8
+    )
+    by_model = {cell.model.rpartition(":")[2]: cell for cell in table.cells}
+    assert by_model["NotANumber"].diverged == 1
+    assert "1 diverged" in str(table)
+    assert list(by_model["transformer"].scores) == [10]
+    with pytest.raises(StatewiseError, match="unknown model"):
+        sw.compare(["parity"], ["diagonal", "nope"], steps=5, out=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: sw.evaluate("none", lengths=[20.5, "x"]),
+        lambda: sw.certify("none", seconds=None),
+        lambda: sw.describe(5),
+        lambda: sw.load(3),
+        lambda: sw.compare(["parity"], ["full"], seeds=[0, 1]),
+        lambda: sw.runs("none", limit=None),
+        lambda: sw.train("parity", "full", steps=-5),
+    ],
+)
+def test_arguments_of_the_wrong_kind_get_one_sentence(call):
+    """As a user calls them: the checks of shapes and types that tests install would answer first."""
+    import inspect as source
+    import textwrap
+
+    text = textwrap.dedent(source.getsource(call)).strip().rstrip(",").partition("lambda: ")[2]
+    program = f"import statewise as sw\ntry: {text}\nexcept sw.StatewiseError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.strip().splitlines()) == 1

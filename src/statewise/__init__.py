@@ -62,7 +62,7 @@ _HOMES = {
 }
 # rooms of the package whose names are commands too: the room itself can be called
 _ROOMS = ("bench", "report", "runs", "sweep")
-_find = lazy_names(__name__, _HOMES)
+_find, _ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "BilinearRNN",

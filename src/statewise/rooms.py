@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports a name when it is first used.
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names are imported when they are first used.
 
     Args:
         package: the full name of the package.
@@ -26,7 +28,7 @@ def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{home_of[name]}"), name)
 
-    return find
+    return find, lambda: sorted({*vars(sys.modules[package]), *home_of})
 
 
 class _CallableRoom(ModuleType):

@@ -5,13 +5,15 @@ import torch
 from examples.own_level import Symmetric
 from torch import nn
 
-from statewise.errors import StatewiseError, TransitionError
+from statewise.errors import NetworkError, StatewiseError, TransitionError
 from statewise.machines import machine
 from statewise.models import AdaptedModel, BilinearRNN, StateTracker, as_model, build_model
-from statewise.models.own import is_own, own_model, source_hash, spec_of
+from statewise.models.own import own_model, source_hash
+from statewise.models.table import is_own, kind_of, spec_of
 from statewise.tasks import Task
+from statewise.theory import network_of
 from statewise.training import evaluate_model
-from statewise.transitions import Additive, Full
+from statewise.transitions import Additive, Full, LinearTransition
 
 
 class Last(nn.Module):
@@ -98,6 +100,7 @@ def test_names_options_and_hashes(tmp_path):
     spec = f"{file}:Net(layers=3)"
     assert is_own(spec)
     assert not is_own("block(2)")
+    assert kind_of(str(tmp_path / "lstm (copy).py:Net")) is None
     assert own_model(spec).made is None
     model = build_model(spec, 3, 5, 8)
     assert model.module.layers == 3
@@ -140,3 +143,55 @@ def test_transitions_that_do_not_fit_get_one_sentence():
         BilinearRNN(4, 4, transition=Symmetric(4, 4), num_layers=2)
     with pytest.raises(TransitionError, match="wrap it as Additive"):
         StateTracker(3, 5, 4, transition=Symmetric(3, 4), additive="constant")
+
+
+def test_a_file_that_names_no_class_gets_one_sentence():
+    with pytest.raises(StatewiseError, match="names a file and no class"):
+        build_model("mine.py", 3, 5, 8)
+    with pytest.raises(StatewiseError, match="takes no additive"):
+        build_model(Symmetric, 3, 5, 4, additive="input")
+
+
+def test_a_whole_file_is_the_source_of_a_class_in_it(tmp_path):
+    file = tmp_path / "net.py"
+    text = "from torch import nn\nSCALE = 1.0\nclass Net(nn.Module):\n    pass\n"
+    file.write_text(text)
+    before = source_hash(f"{file}:Net")
+    file.write_text(text.replace("1.0", "2.0"))
+    assert source_hash(f"{file}:Net") != before
+
+
+def test_a_level_needs_no_more_than_what_acts():
+    class Minimal(LinearTransition):
+        def __init__(self, input_size, hidden_size):
+            super().__init__()
+            self.input_size, self.hidden_size = input_size, hidden_size
+            self.weight = nn.Parameter(torch.eye(hidden_size).repeat(input_size, 1, 1))
+
+        def coefficients(self, x):
+            return torch.einsum("...k,kij->...ij", x, self.weight)
+
+        def act(self, coefficients, h):
+            return (coefficients @ h.unsqueeze(-1)).squeeze(-1)
+
+        def dense(self, coefficients):
+            return coefficients
+
+    model = build_model(Minimal, 3, 5, 4)
+    assert model(tokens()).shape == (4, 7, 5)
+    network_of(model)
+    with pytest.raises(TransitionError, match="not closed"):
+        model.transition.compose(torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.parametrize("slip", [lambda c, h: h @ c[0], lambda c, h: torch.tanh((c @ h.unsqueeze(-1)).squeeze(-1))])
+def test_nothing_is_proved_of_a_level_whose_matrices_do_not_act(slip):
+    class Slip(Symmetric):
+        def act(self, coefficients, h):
+            return slip(coefficients, h)
+
+        def dense(self, coefficients):
+            return coefficients + torch.triu(torch.ones_like(coefficients), 1)
+
+    with pytest.raises(NetworkError, match="act and dense of Slip disagree"):
+        network_of(build_model(Slip, 3, 5, 4))

@@ -11,12 +11,12 @@ from statewise.training.options import resolve
 
 
 def record(seed: int = 0, status: str = "done", task: str = "parity", **more: Any) -> Record:
-    """Return a record whose fields may be wrong in no way."""
+    """Return a valid record, with fields put in or replaced."""
     return parse_record(json.dumps(record_dict(seed, status, task, **more)))
 
 
 def record_dict(seed: int = 0, status: str = "done", task: str = "parity", **more: Any) -> dict[str, Any]:
-    """Return a record as JSON has it, with fields put in or replaced."""
+    """Return the same as JSON has it, where fields may be replaced by wrong ones."""
     options = resolve({"task": task, "model": "full", "recipe": "stated", "hidden": 4, "seed": seed})
     made = {"key": options.key(), "status": status, "config": options.to_dict(), "steps": 10, "seconds": 2.0}
     tested = {} if status == "failed" else {"loss": 0.5, "scores": [], "in_distribution": None}

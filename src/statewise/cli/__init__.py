@@ -76,6 +76,8 @@ def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
     # a terminal that cannot show a character shows a question mark
     sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    # a user's own package is found beside the user, as with python -m
+    sys.path.insert(0, "")
     try:
         code = app(standalone_mode=False, prog_name="statewise")
     except StatewiseError as error:
@@ -83,7 +85,7 @@ def main() -> None:
     except typer.exceptions.TyperException as error:
         code = fail(error.format_message(), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        code = 130
+        code = fail("interrupted; what was saved stays, and the same command goes on from there", 130)
     except MemoryError:
         code = fail("there is not enough memory for this; use smaller sizes", 1)
     except RuntimeError as error:

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.commands.inputs import MachineLike, PathLike
-from statewise.errors import RunError, shorten
+from statewise.commands.inputs import MachineLike, PathLike, numbers_of
 from statewise.runs.run import RunLike
+from statewise.theory.learning.labelled import LabelledWords
 from statewise.wording import Result
 
 # what a function takes, and what the command line has instead: a type, and how a reader calls it
@@ -24,6 +24,7 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (PathLike, Path, None),
     (str | type, str, "NAME"),
     (Sequence[int], str, "N,N,..."),
+    (PathLike | LabelledWords | Sequence[tuple], Path, "FILE"),
     (Sequence[MachineLike], list[str], "MACHINE"),
     (Sequence[str | type], list[str], "NAME"),
     (Sequence[PathLike], list[Path], None),
@@ -62,7 +63,7 @@ def command(
         show_json = given.pop("json")
         for p in parameters:
             if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
-                given[p.name] = _numbers(p.name, given[p.name])
+                given[p.name] = numbers_of(p.name, given[p.name])
         if "show" in signature.parameters:
             from statewise.cli.progress import progress_of
 
@@ -145,13 +146,6 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         elif name:
             helps[name] += " " + line.strip()
     return " ".join(head.split("\n\n")[0].split()), helps
-
-
-def _numbers(name: str, text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise RunError(f'{name} are "{shorten(text)}"; expected whole numbers such as 10,500; correct them') from None
 
 
 def fail(message: str, code: int) -> int:

@@ -1,18 +1,20 @@
 """`statewise compare`: every model on every task, on equal terms, in one table and one plot."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, path_of
+from statewise.commands.inputs import MachineLike, PathLike, check_least, list_of, machine_of, numbers_of, path_of
 from statewise.commands.train import train
 from statewise.errors import NetworkError, RunError
 from statewise.machines import Machine
+from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run
-from statewise.wording import Lines, Result, columns, fixed
+from statewise.training.options import RunOptions, resolve
+from statewise.wording import Lines, Result, columns, counted, fixed
 
 # what models train on must be the same for all of them: recipes let lengths grow by level
 _EQUAL_TERMS = {"late": 0, "growth_share": 0.3, "supervision": "final"}
@@ -29,17 +31,19 @@ class ComparedCell:
         task: the name of the machine.
         model: the name of the model.
         seeds: of its runs.
+        diverged: how many of these diverged; they count as chance.
         train: the score on training lengths of each seed.
-        scores: by length, the score of each seed.
+        scores: by length, the score of each seed; lengths that the model cannot read are not there.
         constant: by length, the score of the best constant answer on the same sequences.
         parameters: how many were trained.
         seconds: of all runs.
-        verdict: what is proven of the networks, where anything can be; of several seeds the weakest.
+        verdict: what is decided of the networks, where anything can be; of several seeds the weakest.
     """
 
     task: str
     model: str
     seeds: tuple[int, ...]
+    diverged: int
     train: tuple[float, ...]
     scores: dict[int, tuple[float, ...]]
     constant: dict[int, float]
@@ -53,6 +57,7 @@ class ComparedCell:
             "task": self.task,
             "model": self.model,
             "seeds": list(self.seeds),
+            "diverged": self.diverged,
             "train": list(self.train),
             "scores": {str(length): list(scores) for length, scores in self.scores.items()},
             "constant": {str(length): score for length, score in self.constant.items()},
@@ -70,40 +75,50 @@ class Comparison(Result):
         cells: one for each task and model.
         lengths: at which they were tested.
         terms: what was the same for all runs, in words.
+        drawn: the file of the plot.
     """
 
     cells: tuple[ComparedCell, ...]
     lengths: tuple[int, ...]
     terms: str
+    drawn: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows."""
-        return {"terms": self.terms, "rows": [cell.to_dict() for cell in self.cells]}
+        whole: dict[str, Any] = {"terms": self.terms, "rows": [cell.to_dict() for cell in self.cells]}
+        return whole if self.drawn is None else whole | {"plot": str(self.drawn)}
 
     def lines(self) -> Lines:
         """Return the table for a reader: mean ± standard deviation over seeds, beside the best constant answer."""
         head = ["task", "model", "parameters", "training lengths"]
         head += [part for length in self.lengths for part in (f"length {length:,}", "constant")]
-        head.append("verdict")
-        rows = [head]
+        rows = [[*head, "verdict"]]
         for cell in self.cells:
-            row = [cell.task, _short(cell.model), f"{cell.parameters:,}", _spread(cell.train)]
+            row = [cell.task or "(unnamed)", self._names[cell.model], f"{cell.parameters:,}", _spread(cell.train)]
             for length in self.lengths:
-                row += [_spread(cell.scores[length]), fixed(cell.constant[length])]
-            rows.append([*row, cell.verdict or "-"])
-        return [("", line) for line in (*columns(rows), self.terms)]
+                tested = length in cell.scores
+                row += [_spread(cell.scores[length]), fixed(cell.constant[length])] if tested else ["-", "-"]
+            rows.append([*row, f"{cell.diverged} diverged" if cell.diverged else cell.verdict or "-"])
+        shown = [*columns(rows), self.terms]
+        return [("", line) for line in (shown if self.drawn is None else [*shown, f"plot: {self.drawn}"])]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length, a panel for each task and a curve for each model, into a .png or .svg file."""
         from statewise.report.curves import draw_comparison
 
-        tasks = list(dict.fromkeys(cell.task for cell in self.cells))
-        panels = {
-            task: {_short(c.model): [(n, fmean(s)) for n, s in c.scores.items()] for c in self.cells if c.task == task}
-            for task in tasks
-        }
+        panels: dict[str, dict[str, list[tuple[int, float]]]] = {}
+        for cell in self.cells:
+            points = [(length, fmean(scores)) for length, scores in cell.scores.items()]
+            panels.setdefault(cell.task, {})[self._names[cell.model]] = points
         draw_comparison(Path(path), panels)
         return Path(path)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """Models by their short names, where these are one model's alone."""
+        models = list(dict.fromkeys(cell.model for cell in self.cells))
+        short = {model: model.rpartition(":")[2] for model in models}
+        return {model: name if list(short.values()).count(name) == 1 else model for model, name in short.items()}
 
 
 def compare(
@@ -127,7 +142,7 @@ def compare(
         tasks: the machines
         models: levels, baselines, classes or file.py:Class
         seeds: how many seeds each, from 0
-        lengths: test lengths, separated by commas
+        lengths: test lengths (on the command line separated by commas)
         words: sequences per length
         steps: training steps of every model
         hidden: the hidden size of every model; else that of its recipe
@@ -135,52 +150,57 @@ def compare(
         plot: draw score against length into this .png or .svg
         show: called with a line for each run that has ended
     """
-    lengths = tuple(lengths)
-    check_least(seeds_1=seeds, words_1=words, steps_1=steps)
-    if not tasks or not models:
+    asked = numbers_of("lengths", lengths)
+    for name, value in (("seeds", seeds), ("words", words), ("steps", steps)):
+        check_least(name, value, 1)
+    machines = [machine_of(task) for task in list_of(tasks)]
+    named = list_of(models)
+    if not machines or not named:
         raise RunError("there is nothing to compare; give at least one task and one model")
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
-    machines = [machine_of(task) for task in tasks]
+    common = {"words": words, **_EQUAL_TERMS, "steps": steps, "hidden": hidden}
+    # every model is built once before the first is trained
+    readable = {spec_of(model): _readable(machines[0], model, asked, common) for model in named}
     cells = []
     for machine in machines:
-        for model in models:
+        for model in named:
+            lengths_read = readable[spec_of(model)]
             runs = []
             for seed in range(seeds):
-                runs.append(_train(machine, model, seed, steps, hidden, lengths, words, path_of(out)))
+                given = common | {"test_lengths": lengths_read or asked[:1], "seed": seed}
+                runs.append(_train(machine, model, given, path_of(out)))
                 if show is not None:
                     show(f"{machine.name}, {runs[-1].name}, seed {seed}: {runs[-1].record and runs[-1].record.status}")
-            cells.append(_cell(machine, runs, lengths))
-    longest = f"sequences of 2 to 10 symbols, {steps:,} steps, {seeds} seed{'s' if seeds > 1 else ''}"
-    found = Comparison(tuple(cells), lengths, f"all models: {longest}; score 0 is chance, 1 is perfect")
-    if plot is not None:
-        found.plot(plot)
-    return found
+            cells.append(_cell(machine, runs, lengths_read))
+    longest = f"sequences of 2 to 10 symbols, {steps:,} steps, {counted(seeds, 'seed')}"
+    found = Comparison(tuple(cells), asked, f"all models: {longest}; score 0 is chance, 1 is perfect")
+    return found if plot is None else replace(found, drawn=found.plot(plot))
 
 
-def _train(
-    machine: Machine,
-    model: str | type,
-    seed: int,
-    steps: int,
-    hidden: int | None,
-    lengths: tuple[int, ...],
-    words: int,
-    out: Path | None,
-) -> Run:
-    name = model if isinstance(model, str) else model.__name__
-    folder = re.sub(r"[^\w.()=,-]+", "_", f"{machine.name}-{name}-{seed}")
-    return train(
-        machine,
-        model,
-        out=None if out is None else out / folder,
-        config={"test_lengths": lengths, "words": words, **_EQUAL_TERMS},
-        hidden=hidden,
-        steps=steps,
-        seed=seed,
-    )
+def _options(machine: Machine, model: str | type, given: Mapping[str, Any]) -> RunOptions:
+    return resolve({"task": machine.name or "machine", "model": spec_of(model), **given})
+
+
+def _readable(
+    machine: Machine, model: str | type, lengths: tuple[int, ...], given: Mapping[str, Any]
+) -> tuple[int, ...]:
+    """Build a model, and return the lengths that it can read."""
+    from statewise.models import own_class
+
+    options = _options(machine, model, given)
+    own = own_class(model) if is_own(options.model) else None
+    longest = options.model_options.build(machine.symbols, machine.classes, 0, own).longest
+    return tuple(length for length in lengths if longest is None or length <= longest)
+
+
+def _train(machine: Machine, model: str | type, given: Mapping[str, Any], out: Path | None) -> Run:
+    # another budget is another run, in a folder of its own
+    key = _options(machine, model, given).key()[:8]
+    name = re.sub(r"[^\w.()=,-]+", "_", f"{machine.name}-{spec_of(model).rpartition(':')[2]}-{given['seed']}-{key}")
+    return train(machine, model, out=None if out is None else out / name, config=given)
 
 
 def _cell(machine: Machine, runs: list[Run], lengths: tuple[int, ...]) -> ComparedCell:
@@ -196,6 +216,7 @@ def _cell(machine: Machine, runs: list[Run], lengths: tuple[int, ...]) -> Compar
         machine.name,
         runs[0].name,
         tuple(run.seed for run in runs),
+        sum(record.status == "diverged" for record in records),
         tuple(record.score_id or 0.0 for record in records),
         scores,
         constant,
@@ -210,6 +231,8 @@ def _verdict(run: Run) -> str | None:
     from statewise.commands.exact import network_of_run
     from statewise.theory.certify import certify
 
+    if run.record is None or run.record.status == "diverged":
+        return None
     try:
         network = network_of_run(run)
     except NetworkError:
@@ -220,11 +243,6 @@ def _verdict(run: Run) -> str | None:
 def _weakest(verdicts: list[str | None]) -> str | None:
     known = [verdict for verdict in verdicts if verdict is not None]
     return min(known, key=_STRENGTH.index) if len(known) == len(verdicts) else None
-
-
-def _short(model: str) -> str:
-    """Return a model's name without the file or module of a class of one's own."""
-    return model.rpartition(":")[2]
 
 
 def _spread(scores: Sequence[float]) -> str:

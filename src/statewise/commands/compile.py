@@ -82,7 +82,7 @@ class Compilation(Result):
             ("proven", f"right on {claim} ({verdict.method}: {verdict.reason})"),
         ]
         if self.ran:
-            lines.append(("ran", f"one word of {self.ran:,} symbols in {self.dtype}, right after each"))
+            lines.append(("ran", f"one word of {self.ran:,} symbols in {self.dtype}, right at every thousandth"))
         return lines if self.run is None else [*lines, ("run", self.run)]
 
 
@@ -104,7 +104,7 @@ def compile(
     """
     if dtype not in _DTYPES:
         raise RunError(f'dtype is "{shorten(dtype)}"; expected float32 or float64; correct it')
-    check_least(run_0=run)
+    check_least("run", run, 0)
     built, directory = machine_of(machine), path_of(out)
     if directory is not None:
         check_free(directory)

@@ -9,7 +9,6 @@ from typing import Any
 
 from statewise.commands.exact import Certification, Extraction, Snapped, certify, extract, snap
 from statewise.commands.inputs import PathLike, path_of, torch_threads
-from statewise.runs.directory import NETWORK
 from statewise.runs.run import Run
 from statewise.training.metrics import Metrics
 from statewise.wording import Lines, Result
@@ -115,7 +114,7 @@ def _demonstrate(folder: Path, kept: bool, show: Callable[[Metrics, int], None] 
     audit = certify(run, work=_AUDIT_WORK)
     extraction = extract(run)
     # a demonstration that is shown again keeps the network that it has
-    there = (folder / "snapped" / NETWORK).exists()
+    there = (folder / "snapped").exists()
     exact = snap(run, out=None if there else folder / "snapped")
     assert isinstance(exact.summary, Snapped)
     report = _report(folder) if kept else None

@@ -74,7 +74,7 @@ def demo_parity(
     from statewise.report.figure import check_figure_file
     from statewise.theory.frozen_parity import frequency, track_parity
 
-    check_least(length_1=length)
+    check_least("length", length, 1)
     file = path_of(plot)
     if file is not None:
         check_figure_file(file)

@@ -30,13 +30,13 @@ class Certification(Result):
     Args:
         verdict: what was decided, and how.
         machine: what the network was compared with.
-        run: the directory of the network; empty for one in memory.
+        run: the directory of the network; None for one in memory.
         out: the file that the verdict was written to.
     """
 
     verdict: "Verdict"
     machine: Machine
-    run: str = ""
+    run: str | None = None
     out: Path | None = None
 
     @property
@@ -129,6 +129,7 @@ class Certification(Result):
 def certify(
     run: RunLike,
     machine: MachineLike | None = None,
+    model: str | type | None = None,
     shortest: int | None = None,
     seconds: float = 20.0,
     work: int | None = None,
@@ -139,14 +140,16 @@ def certify(
     Args:
         run: the directory of a network
         machine: what it should be; else its own task
+        model: the class of a run of one's own, such as file.py:Class
         shortest: judge words of at least so many symbols
         seconds: how long to search for a wrong word
         work: search for so many hidden-state updates instead, whatever the clock says
         out: write the verdict to this file
     """
-    check_least(seconds_0=seconds, shortest_0=shortest or 0, work_0=work or 0)
+    for name, value in (("seconds", seconds), ("shortest", shortest or 0), ("work", work or 0)):
+        check_least(name, value, 0)
     target = None if machine is None else machine_of(machine)
-    opened = load(run)
+    opened = load(run, model)
 
     from statewise.theory.certify import certify as decide
 
@@ -155,7 +158,7 @@ def certify(
         target = _aligned(opened, target)
         least = opened.shortest if shortest is None else shortest
         verdict = decide(network, target, least, seconds, work=work)
-    found = Certification(verdict, target, "" if opened.path is None else str(opened.path))
+    found = Certification(verdict, target, opened.where)
     file = path_of(out)
     if file is None:
         return found
@@ -215,14 +218,15 @@ class Extraction(Result):
         return lines if self.out is None else [*lines, ("out", str(self.out))]
 
 
-def extract(run: RunLike, out: PathLike | None = None) -> Extraction:
+def extract(run: RunLike, model: str | type | None = None, out: PathLike | None = None) -> Extraction:
     """Read the machine out of a network, without knowing its task.
 
     Args:
         run: the directory of a network
+        model: the class of a run of one's own, such as file.py:Class
         out: write the machine to this .json or .dot file
     """
-    opened = load(run)
+    opened = load(run, model)
     with torch_threads(1):
         found = extract_from(opened)
     file = path_of(out)
@@ -283,12 +287,19 @@ class Snapped(Result):
         return lines if self.run is None else [*lines, ("run", self.run)]
 
 
-def snap(run: RunLike, machine: MachineLike | None = None, mode: str = "exact", out: PathLike | None = None) -> Run:
+def snap(
+    run: RunLike,
+    machine: MachineLike | None = None,
+    model: str | type | None = None,
+    mode: str = "exact",
+    out: PathLike | None = None,
+) -> Run:
     """Repair a trained network by its machine, and prove the result.
 
     Args:
         run: the directory of a trained network
         machine: what it should be; else what it is
+        model: the class of a run of one's own, such as file.py:Class
         mode: exact (one-hot states) or project (its own hidden space)
         out: the directory of the repaired network
     """
@@ -298,7 +309,7 @@ def snap(run: RunLike, machine: MachineLike | None = None, mode: str = "exact", 
     directory = path_of(out)
     if directory is not None:
         check_free(directory)
-    opened = load(run)
+    opened = load(run, model)
 
     from statewise.theory import network_of, one_hot, snap_exact, snap_project
     from statewise.theory.certify import certify as decide
@@ -326,7 +337,7 @@ def snap(run: RunLike, machine: MachineLike | None = None, mode: str = "exact", 
     hidden = len(made.model.initial_state)
     where = None if directory is None else str(directory)
     summary = Snapped(
-        Certification(verdict, target, where or ""), where, mode, made.level, hidden, made.how, source, opened.machine
+        Certification(verdict, target, where), where, mode, made.level, hidden, made.how, source, opened.machine
     )
     return made_run("snapped", made, target, summary, directory)
 

@@ -1,5 +1,7 @@
 """`statewise learn`: labelled words into a machine, and the machine into weights."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,11 +77,11 @@ class LearnedNetwork(Result):
         return lines if self.run is None else [*lines, ("run", self.run)]
 
 
-def learn(words: PathLike | LabelledWords, method: str = "auto", out: PathLike | None = None) -> Run:
+def learn(words: PathLike | LabelledWords | Sequence[tuple], method: str = "auto", out: PathLike | None = None) -> Run:
     """Learn a machine from labelled words, and write it as an exact network.
 
     Args:
-        words: labelled words: JSON lines, or CSV (word, label)
+        words: labelled words: JSON lines, or CSV (word, label); in Python also pairs of a word and its label
         method: auto, rpni, least-squares or hankel
         out: the directory of the network
     """
@@ -88,8 +90,10 @@ def learn(words: PathLike | LabelledWords, method: str = "auto", out: PathLike |
 
     if method not in METHODS:
         raise RunError(f'method is "{shorten(method)}"; expected {", ".join(METHODS)}; correct it')
-    data = words if isinstance(words, LabelledWords) else read_words(Path(words))
-    name = "learned" if isinstance(words, LabelledWords) else shorten(Path(words).stem)
+    if isinstance(words, str | os.PathLike):
+        data, name = read_words(Path(words)), shorten(Path(words).stem)
+    else:
+        data, name = words if isinstance(words, LabelledWords) else LabelledWords.from_pairs(words), "learned"
     directory = path_of(out)
     if directory is not None:
         check_free(directory)

@@ -131,7 +131,7 @@ def runs(
     equal = {name: value for name, value in given.items() if value is not None}
     if status is not None and status not in STATUSES:
         raise unknown_name("status", status, STATUSES)
-    check_least(limit_0=limit)
+    check_least("limit", limit, 0)
     file = path_of(out)
     write = None if file is None else exporter(file)
     with Store.open(Path(store)) as opened:

@@ -1,18 +1,22 @@
 """`statewise train` and `statewise evaluate`."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.inputs import MachineLike, PathLike, check_least, path_of, torch_threads
-from statewise.errors import RunError, shorten
-from statewise.machines import Machine
+from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, numbers_of, path_of, torch_threads
+from statewise.errors import RunError, StatewiseError
+from statewise.machines import Machine, identical
+from statewise.machines import machine as build_machine
+from statewise.machines.machine_files import to_json
+from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike, load
 from statewise.training.metrics import Metrics, Score
-from statewise.training.options import resolve
+from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result
 
 _EVENTS = "events"
@@ -75,14 +79,22 @@ def train(
         tensorboard: write scalars for TensorBoard into OUT/events
         show: called after each evaluation with what was measured and the number of steps
     """
-    given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    given = {name: value for name, value in locals().items() if name in RunOptions.model_fields}
     kept = task if isinstance(task, Machine) else None
-    # a machine's own name is how it is recorded; the machine itself is kept beside it
-    given["task"] = task if task is None else (task.name or "machine") if isinstance(task, Machine) else os.fspath(task)
-    own = _own(model, given)
+    if kept is not None:
+        given |= {"task": kept.name or "machine", "machine": _hash_of(kept)}
+    elif task is not None:
+        given["task"] = os.fspath(task) if isinstance(task, str | os.PathLike) else machine_of(task)
+    given["model"] = None if model is None else spec_of(model)
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
     options = resolve(given, None if isinstance(config, Mapping) else path_of(config))
+    own = None
+    if is_own(options.model):
+        from statewise.models import own_class, source_hash
+
+        own = own_class(options.model if model is None else model)
+        options = options.change(source=source_hash(options.model if model is None else model))
     directory = path_of(out)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
@@ -99,22 +111,12 @@ def train(
         return execute_one(PlannedRun(options, directory, kept, own), see)
 
 
-_NOT_OPTIONS = ("task", "model", "out", "config", "threads", "tensorboard", "show")
-
-
-def _own(model: str | type | None, given: dict[str, Any]) -> type | None:
-    """Note a user's own class among the options: its name, and the hash of its source."""
-    if model is None:
-        return None
-    if isinstance(model, str) and ":" not in model:
-        given["model"] = model
-        return None
-
-    from statewise.models import own_class, source_hash, spec_of
-
-    made = own_class(model)
-    given |= {"model": spec_of(model), "source": source_hash(made)}
-    return made
+def _hash_of(machine: Machine) -> str | None:
+    """Return the hash of a machine that its name does not build; None where the name says it all."""
+    with suppress(StatewiseError):
+        if identical(build_machine(machine.name), machine):
+            return None
+    return hashlib.sha256(to_json(machine).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -122,14 +124,14 @@ class Scores(Result):
     """Accuracy and score at each length.
 
     Args:
-        run: the directory of the run, or a name for one in memory.
+        run: the directory of the run; None for one in memory.
         title: model and task.
         scores: one for each length.
         words: sequences per length.
         drawn: the file of the plot.
     """
 
-    run: str
+    run: str | None
     title: str
     scores: tuple[Score, ...]
     words: int
@@ -170,6 +172,7 @@ class Scores(Result):
 def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
+    model: str | type | None = None,
     words: int = 200,
     reembed: int = 0,
     sign_rule: bool = False,
@@ -180,31 +183,35 @@ def evaluate(
 
     Args:
         run: the directory of a run
-        lengths: sequence lengths, separated by commas
+        lengths: sequence lengths (on the command line separated by commas)
+        model: the class of a run of one's own, such as file.py:Class
         words: sequences per length
         reembed: put the nearest prototype in place every so many symbols
         sign_rule: correct the sign of the hidden state
         plot: draw score against length into this .png or .svg
         threads: torch threads
     """
-    lengths = list(lengths)
-    if not lengths or min(lengths) < 1:
-        raise RunError(f'lengths are "{shorten(lengths)}"; expected numbers of at least 1; correct them')
-    check_least(words_1=words, reembed_0=reembed)
+    asked = numbers_of("lengths", lengths)
+    check_least("words", words, 1)
+    check_least("reembed", reembed, 0)
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
-    opened = load(run)
+    opened = load(run, model)
+    longest = opened.model.longest
+    if longest is not None and opened.task.written_length(max(asked)) > longest:
+        raise RunError(
+            f"{opened.name} reads at most {longest:,} tokens, length {max(asked):,} is asked for; leave it out"
+        )
 
     from statewise.training.evaluation import evaluate_model
 
     with torch_threads(threads):
-        model = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
-        scores = evaluate_model(model, opened.task, lengths, words, opened.seed + 1)
-    where = "in memory" if opened.path is None else str(opened.path)
+        network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
+        scores = evaluate_model(network, opened.task, asked, words, opened.seed + 1)
     title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
-    found = Scores(where, title, tuple(scores), words)
+    found = Scores(opened.where, title, tuple(scores), words)
     return found if plot is None else replace(found, drawn=found.plot(plot))
 
 

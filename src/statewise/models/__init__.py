@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from statewise.models.table import BASELINES, KINDS, LEVELS, TABLE, Kind, kind_of, label_of
+from statewise.models.table import BASELINES, KINDS, LEVELS, TABLE, Kind, is_own, kind_of, label_of, spec_of
 from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from statewise.models.interface import AdaptedModel, RecurrentModel, SequenceModel, as_model
     from statewise.models.layer import BilinearRNN
     from statewise.models.levels import build_transition
-    from statewise.models.own import OwnModel, is_own, own_class, source_hash, spec_of
+    from statewise.models.own import OwnModel, own_class, source_hash
     from statewise.models.tracker import Readout, StateTracker
 
 # what needs torch is imported when first used
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "catalogue": ("ModelLike", "ModelOptions", "build_model"),
         "interface": ("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"),
         "layer": ("BilinearRNN",),
         "levels": ("build_transition",),
-        "own": ("OwnModel", "is_own", "own_class", "source_hash", "spec_of"),
+        "own": ("OwnModel", "own_class", "source_hash"),
         "tracker": ("Readout", "StateTracker"),
     },
 )

@@ -7,11 +7,11 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from statewise.errors import ExpressionError, TransitionError, shorten
+from statewise.errors import ExpressionError, ModelError, TransitionError, shorten
 from statewise.expressions import Call, Product, call, parse
 from statewise.models.interface import SequenceModel, as_model
-from statewise.models.own import OwnModel, is_own, own_model
-from statewise.models.table import BASELINES, LEVELS, need_kind
+from statewise.models.own import OwnModel, own_model
+from statewise.models.table import BASELINES, LEVELS, is_own, need_kind
 from statewise.models.tracker import Readout, StateTracker
 from statewise.randomness import derive
 from statewise.transitions import Transition
@@ -84,7 +84,9 @@ def build_model(
     elif isinstance(model, str) and is_own(model):
         model = own_model(model, load=True)
     if isinstance(model, OwnModel):
-        return _build_own(model, symbols, classes, hidden, seed, embedding, readout)
+        return _build_own(model, symbols, classes, hidden, seed, additive, embedding, readout)
+    if model.endswith(".py"):
+        raise ModelError(f'"{shorten(model)}" names a file and no class; write it as {shorten(model)}:Class')
     parsed = parse(model)
     if isinstance(parsed, Product):
         raise ExpressionError(f'"{shorten(model)}" is a product; expected one model such as block(2)')
@@ -113,10 +115,16 @@ def _build_baseline(parsed: Call, symbols: int, classes: int, hidden: int) -> Se
 
 
 def _build_own(
-    own: OwnModel, symbols: int, classes: int, hidden: int, seed: int, embedding: int, readout: Readout
+    own: OwnModel, symbols: int, classes: int, hidden: int, seed: int, additive: str, embedding: int, readout: Readout
 ) -> SequenceModel:
+    assert own.made is not None
+    if additive != "none" or (embedding and not own.is_level):
+        what = f"additive {additive}" if additive != "none" else f"embedding {embedding}"
+        raise ExpressionError(
+            f"{own.made.__name__} is a class of one's own and takes no {what}; build it into the class"
+        )
     if not own.is_level:
-        return _seeded(seed, lambda: as_model(own.build(symbols=symbols, classes=classes, hidden=hidden)))
+        return _seeded(seed, lambda: as_model(own.build(symbols=symbols, classes=classes, hidden=hidden), classes))
     level = _seeded(seed, lambda: own.build(input_size=embedding or symbols, hidden_size=hidden))
     assert isinstance(level, Transition)
     generator = torch.Generator().manual_seed(derive(seed, "weights"))

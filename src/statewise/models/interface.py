@@ -104,9 +104,9 @@ class RecurrentModel(SequenceModel, ABC):
 class AdaptedModel(SequenceModel):
     """A user's module behind the whole interface: its own methods where it has them, the defaults elsewhere."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, classes: int | None = None) -> None:
         super().__init__()
-        self.module = module
+        self.module, self.classes = module, classes
         self.longest = getattr(module, "longest", None)
         # half of a streaming state is none
         self.streams = hasattr(module, "init_state") and hasattr(module, "advance")
@@ -114,11 +114,17 @@ class AdaptedModel(SequenceModel):
     def forward(self, tokens: Tokens) -> Logits:
         """Call the module, and check the shape of its logits."""
         logits = self.module(tokens)
-        if not isinstance(logits, Tensor) or logits.ndim != 3 or logits.shape[:2] != tokens.shape:
-            found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        expected = (*tokens.shape, self.classes)
+        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        if (
+            not isinstance(found, tuple)
+            or len(found) != 3
+            or found[:2] != expected[:2]
+            or found[2] != (expected[2] or found[2])
+        ):
             raise InputError(
                 f"{type(self.module).__name__}.forward gave {found} for tokens of shape {tuple(tokens.shape)}; "
-                "expected logits [batch, time, classes]; return one row of logits after each token"
+                f"expected logits [batch, time, classes], {expected}; return one row of logits after each token"
             )
         return logits
 
@@ -151,6 +157,11 @@ class AdaptedModel(SequenceModel):
         return self.module
 
 
-def as_model(module: nn.Module) -> SequenceModel:
-    """Return a module behind the whole interface, itself if it has it."""
-    return module if isinstance(module, SequenceModel) else AdaptedModel(module)
+def as_model(module: nn.Module, classes: int | None = None) -> SequenceModel:
+    """Return a module behind the whole interface, itself if it has it.
+
+    Args:
+        module: any with `forward(tokens) -> logits`.
+        classes: how many output classes its logits must have, where that is known.
+    """
+    return module if isinstance(module, SequenceModel) else AdaptedModel(module, classes)

@@ -7,7 +7,6 @@ wrote: a run directory records the name, and asks for the class again.
 
 import hashlib
 import inspect
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,10 +18,11 @@ from torch import nn
 
 from statewise.errors import ModelError, shorten
 from statewise.expressions import Call, parse
+from statewise.models.table import OWN_SPEC
 from statewise.transitions import Transition
 
-# everything before the last colon is a file or a module; what follows is a call
-_SPEC = re.compile(r"(?P<place>.+):(?P<call>[A-Za-z_]\w*\s*(\(.*\))?)\s*", re.DOTALL)
+# packages whose classes are not a user's own
+_NOT_OWN = ("builtins", "abc", "torch", "statewise")
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,7 @@ class OwnModel:
             expected = ", ".join(sizes)
             raise ModelError(
                 f"{self.made.__name__} cannot be built: {shorten(error, 120)}; expected __init__({expected}, **options)"
-            ) from None
-
-
-def is_own(spec: str) -> bool:
-    """Return whether a spec names a class of a user's own."""
-    return _SPEC.fullmatch(spec) is not None
+            ) from error
 
 
 def own_model(spec: str, load: bool = False) -> OwnModel:
@@ -73,21 +68,24 @@ def own_class(model: str | type) -> type[nn.Module]:
     return made
 
 
-def spec_of(model: str | type) -> str:
-    """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
-    return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"
+def source_hash(model: str | type) -> str | None:
+    """Return the SHA-256 of a model's source: of its whole file where it is named by one, else of its classes.
 
-
-def source_hash(model: type) -> str | None:
-    """Return the SHA-256 of a class's source text; None where there is no file to read it from."""
+    None where there is no text to read, as for a class that was typed into an interpreter.
+    """
+    place = OWN_SPEC.fullmatch(model)["place"] if isinstance(model, str) and OWN_SPEC.fullmatch(model) else ""  # pyright: ignore[reportOptionalSubscript]
+    made = own_class(model)
     try:
-        return hashlib.sha256(inspect.getsource(model).encode()).hexdigest()
+        if place.endswith(".py"):
+            return hashlib.sha256(Path(place).read_bytes()).hexdigest()
+        own = [base for base in made.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN]
+        return hashlib.sha256("".join(map(inspect.getsource, own)).encode()).hexdigest()
     except (OSError, TypeError):
         return None
 
 
 def _parts(spec: str) -> tuple[str, Call]:
-    match = _SPEC.fullmatch(spec)
+    match = OWN_SPEC.fullmatch(spec)
     called = None if match is None else parse(match["call"])
     if match is None or not isinstance(called, Call):
         raise ModelError(f'"{shorten(spec)}" names no class; write it as file.py:Class or package.module:Class')
@@ -97,8 +95,11 @@ def _parts(spec: str) -> tuple[str, Call]:
 def _load(place: str, name: str) -> Any:
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
-    except ImportError as error:
-        raise ModelError(f'cannot import "{shorten(place)}": {shorten(error)}; give a file or a module') from None
+    except ModelError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {shorten(error)}"
+        raise ModelError(f'cannot import "{shorten(place)}": {why}; give a file or a module that can be') from error
     if not hasattr(module, name):
         raise ModelError(f'"{shorten(place)}" has no class {name}; correct the name')
     return getattr(module, name)

@@ -5,6 +5,7 @@ suites are derived from it: a new model is a row here and a file of its own. Cla
 the table can be read without torch.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,6 +13,9 @@ from typing import Any
 
 from statewise.errors import unknown_name
 from statewise.expressions import Call, parse
+
+# everything before the last colon is a file or a module; what follows is a call
+OWN_SPEC = re.compile(r"(?P<place>.+):(?P<call>[A-Za-z_]\w*\s*(\(.*\))?)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,17 @@ BASELINES: Mapping[str, Kind] = {kind.name: kind for kind in TABLE if not kind.i
 
 def kind_of(spec: str) -> Kind | None:
     """Return the kind that a model's spec names; None for a user's own class."""
-    return KINDS.get(spec.split("(")[0].strip())
+    return None if is_own(spec) else KINDS.get(spec.split("(")[0].strip())
+
+
+def is_own(spec: str) -> bool:
+    """Return whether a spec names a class of a user's own: `file.py:Class` or `package.module:Class(options)`."""
+    return OWN_SPEC.fullmatch(spec) is not None
+
+
+def spec_of(model: str | type) -> str:
+    """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
+    return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"
 
 
 def label_of(spec: str) -> str:

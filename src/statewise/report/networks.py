@@ -18,10 +18,11 @@ from statewise.store import Store
 def kept_network(store: Store, record: Record) -> SequenceModel | None:
     """Rebuild the network of a run; None where its weights are not kept, or fit no network of its options.
 
-    Damaged weights are warned of, and all else that a page shows is still shown. A user's own class is never imported.
+    Damaged weights are warned of, and all else that a page shows is still shown. A user's own class is never imported,
+    and a machine that its name does not build is not in the store.
     """
     options, kind = record.config, kind_of(record.config.model)
-    if kind is None or kind.name not in LEVELS or record.key is None:
+    if kind is None or kind.name not in LEVELS or record.key is None or options.machine is not None:
         return None
     try:
         weights = store.weights(record.key)

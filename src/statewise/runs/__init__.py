@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from statewise.runs.weights import build_untrained, load_model, rebuild
 
 # what needs torch is imported when first used
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "execution": ("PlannedRun", "execute", "execute_one"),

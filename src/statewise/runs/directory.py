@@ -158,7 +158,11 @@ def _check_same(directory: Path, options: RunOptions, machine: Machine) -> None:
 def _first_format(directory: Path) -> NetworkManifest | None:
     """Read a network of the first format, which had training options that were invented for it."""
     file = directory / RECORD
-    held = json.loads(file.read_text()) if file.exists() else {}
+    try:
+        held = json.loads(file.read_text()) if file.exists() else {}
+    except ValueError:
+        # a damaged record of a trained run has a sentence of its own
+        return None
     if not held or held["status"] in STATUSES:
         return None
     # compiled networks had the status of their verdict there

@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
+from statewise.errors import ModelError, StatewiseError, shorten
 from statewise.machines import Machine
+from statewise.models.interface import AdaptedModel
 from statewise.runs.directory import open_directory, write_record
 from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
 from statewise.runs.run import Run
 from statewise.training.loop import Outcome, Session, Show, check_lengths, train_sessions
+from statewise.training.loss import objective
 from statewise.training.options import RunOptions
-from statewise.training.state import build_training
+from statewise.training.state import Training, build_training
+
+# sequences on which a model of a user's own is tried before it is trained
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
         training = build_training(plan.options, plan.machine, plan.own)
         evaluation = plan.options.evaluation
         check_lengths(training.model.longest, training.task, evaluation)
+        if plan.own is not None:
+            _try_once(training)
         machine = training.task.machine
         held = None if plan.directory is None else open_directory(plan.directory, plan.options, machine)
         if held is not None:
@@ -59,7 +68,37 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
         if plan.directory is not None:
             write_record(plan.directory, record)
         machine, model = session.training.task.machine, session.training.model
-        yield order[place], Run(machine, plan.directory, plan.options, record, held=model, own=plan.own)
+        # weights that are not finite are no network; a directory still has the last that were
+        held = None if outcome.status == "diverged" else model
+        yield order[place], Run(machine, plan.directory, plan.options, record, held=held, own=plan.own)
+
+
+def _try_once(training: Training) -> None:
+    """Run a model of a user's own on one small batch, and back, before anything is begun for it."""
+    model, batch = training.model, training.task.batch(training.seed, 0, _FEW)
+    name = type(model.module if isinstance(model, AdaptedModel) else model).__name__
+    tokens = torch.from_numpy(batch.tokens)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            objective(model, batch).backward()
+            with torch.no_grad():
+                whole = model.eval()(tokens)[:, -1]
+                logits, state = model.advance(tokens[:, :1], model.init_state(len(tokens)))
+                if tokens.shape[1] > 1:
+                    logits, state = model.advance(tokens[:, 1:], state)
+    except StatewiseError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name} cannot be trained: {type(error).__name__}: {shorten(error, 160)}") from error
+    finally:
+        model.zero_grad(set_to_none=True)
+    if tuple(logits.shape) != tuple(whole.shape):
+        raise ModelError(
+            f"{name}.advance gave logits of shape {tuple(logits.shape)}; expected those after the last token, "
+            f"[batch, classes], here {tuple(whole.shape)}, and the state"
+        )
+    if bool(whole.isfinite().all()) and not torch.allclose(logits, whole, rtol=1e-3, atol=1e-4):
+        raise ModelError(f"{name}.advance and {name}.forward disagree on the same tokens; make them compute the same")
 
 
 def execute_one(plan: PlannedRun, show: Show) -> Run:
@@ -74,7 +113,7 @@ def record_of(options: RunOptions, outcome: Outcome) -> Record:
     made: dict[str, Any] = provenance()
     return Record(
         format=FORMAT,
-        status=outcome.status,  # pyright: ignore[reportArgumentType]
+        status=outcome.status,
         config=options,
         steps=outcome.steps,
         seconds=round(outcome.seconds, 2),

@@ -1,5 +1,6 @@
 """The record of a run: a typed value, read and checked in one place."""
 
+import math
 import platform
 import subprocess
 from functools import cache
@@ -102,13 +103,14 @@ class RecordedHeldOut(_Checked):
     """Loss and accuracy on validation sequences."""
 
     count: Positive
-    loss: float
+    loss: float | None
     accuracy: Share
 
     @classmethod
     def of(cls, held_out: HeldOut) -> "RecordedHeldOut":
         """Record what was measured."""
-        return cls(count=held_out.count, loss=held_out.loss, accuracy=held_out.accuracy)
+        loss = held_out.loss if math.isfinite(held_out.loss) else None
+        return cls(count=held_out.count, loss=loss, accuracy=held_out.accuracy)
 
 
 class Record(_Checked):

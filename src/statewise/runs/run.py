@@ -1,8 +1,9 @@
 """A run: a trained network, or one that was written, with its machine and how it came to be."""
 
+import logging
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,12 +46,19 @@ class Run(Result):
     held: "SequenceModel | None" = None
     own: "type[nn.Module] | None" = None
 
+    def __post_init__(self) -> None:
+        # weights are read when they are first asked for, wherever the process is by then
+        object.__setattr__(self, "home", None if self.path is None else self.path.absolute())
+
+    home: Path = field(init=False, repr=False)
+
     @cached_property
     def model(self) -> "SequenceModel":
         """The network, ready to be evaluated."""
         if self.held is not None:
             return self.held.eval()
-        assert self.path is not None
+        if self.path is None:
+            raise RunError("training diverged, so there is no network; train it again with a smaller rate")
         from statewise.runs.weights import load_model
 
         return load_model(self).eval()
@@ -66,6 +74,11 @@ class Run(Result):
         if self.options is not None:
             return self.options.model
         return "" if self.manifest is None else self.manifest.model
+
+    @property
+    def where(self) -> str | None:
+        """Its directory, as it was given; None if it is in memory only."""
+        return None if self.path is None else str(self.path)
 
     @property
     def supervision(self) -> Supervision:
@@ -103,9 +116,9 @@ class Run(Result):
         """Return what the command that made it reports."""
         if self.summary is not None:
             return self.summary.to_dict()
-        where = None if self.path is None else str(self.path)
+        where = self.where
         if self.record is None:
-            return {"run": where, **({} if self.manifest is None else self.manifest.facts)}
+            return {**({} if self.manifest is None else self.manifest.facts), "run": where}
         scores = {score.length: score.score for score in self.record.scores}
         return {
             "run": where,
@@ -136,15 +149,18 @@ class Run(Result):
 RunLike = Run | str | os.PathLike[str]
 
 
-def load(run: RunLike, model: "type[nn.Module] | None" = None) -> Run:
+def load(run: RunLike, model: str | type | None = None) -> Run:
     """Open a run directory, of this format or of the first.
 
     Args:
         run: the directory; a run is returned as it is.
-        model: the class of its model, where that is a user's own: a directory never makes statewise import code.
+        model: the class of its model, or `file.py:Class`, where that is a user's own: a directory never makes statewise
+            import code by itself.
     """
     if isinstance(run, Run):
-        return run
+        return run if model is None else replace(run, own=_own(run.options, model), held=None)
+    if not isinstance(run, str | os.PathLike):
+        raise RunError(f"a run is {shorten(repr(run))}; expected a Run or its directory")
     directory = Path(run)
     if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
         raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
@@ -152,4 +168,19 @@ def load(run: RunLike, model: "type[nn.Module] | None" = None) -> Run:
     manifest = read_manifest(directory)
     if manifest is not None:
         return Run(machine, directory, manifest=manifest)
-    return Run(machine, directory, read_options(directory), read_record(directory), own=model)
+    options = read_options(directory)
+    return Run(machine, directory, options, read_record(directory), own=_own(options, model))
+
+
+def _own(options: RunOptions | None, model: str | type | None) -> "type[nn.Module] | None":
+    """Return the class that a user gave for a run; one whose source is another than that of the run is warned of."""
+    if model is None or options is None:
+        return None
+    from statewise.models import own_class, source_hash
+
+    made = own_class(model)
+    if options.source is not None and source_hash(options.model if model == options.model else model) != options.source:
+        logging.getLogger("statewise").warning(
+            "statewise: the source of %s is not that of the run, which was trained as %s", made.__name__, options.model
+        )
+    return made

@@ -1,4 +1,4 @@
-"""Weights back into models: the one place where a network is rebuilt from what was kept."""
+"""Weights back into models: where a network is rebuilt from what a run directory or a store kept."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def load_model(run: "Run") -> SequenceModel:
     """Rebuild the network of a run directory."""
     assert run.path is not None
-    saved = read_checkpoint(run.path)
+    saved = read_checkpoint(run.home)
     if saved is None:
         raise RunError(
             f'"{shorten(run.path)}" has no checkpoint: it was interrupted, or diverged at once; train it again'
@@ -27,7 +27,7 @@ def load_model(run: "Run") -> SequenceModel:
         if is_own(run.options.model) and run.own is None:
             raise RunError(
                 f'"{shorten(run.path)}" holds a model of the class {shorten(run.options.model)}; '
-                "give that class as model, since a directory never makes statewise import code"
+                "give that class as model (--model), since a directory never makes statewise import code"
             )
         model = build_untrained(run.options, run.machine, run.own)
     else:

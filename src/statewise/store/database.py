@@ -13,6 +13,7 @@ from typing import Any
 
 from statewise.errors import StoreError, StoreWriteError, shorten
 from statewise.files import reason_of
+from statewise.runs.directory import CONFIG, NETWORK
 from statewise.store.rows import COLUMNS
 
 FORMAT = 1
@@ -103,6 +104,8 @@ def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
 
 def take_lock(directory: Path) -> int:
     """Take the writer's lock, which the system releases when the process ends, however it ends."""
+    if any((directory / file).exists() for file in (CONFIG, NETWORK)):
+        raise StoreError(f'"{shorten(directory)}" is the directory of a run; give the store a directory of its own')
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -35,7 +35,7 @@ def read_run(directory: Path) -> Record:
     file = directory / RECORD
     try:
         record = parse_record(file.read_bytes())
-        kept = (directory / MACHINE).read_text() if from_file(record.config.task) else None
+        kept = (directory / MACHINE).read_text() if _from_file(record) else None
         # the first format had no time in the record of a single run
         finished = round(file.stat().st_mtime, 1) if record.finished is None else record.finished
     except (OSError, UnicodeDecodeError):
@@ -49,5 +49,10 @@ def _check_key(record: Record) -> None:
     """Refuse a record whose key is not that of its options."""
     key = need_key(record)
     # a machine's file, which is part of the key, is not in the record
-    if not from_file(record.config.task) and key != record.config.key():
+    if not _from_file(record) and key != record.config.key():
         raise StoreError(f'the key "{shorten(key, 40)}" is not that of its config; leave the record out')
+
+
+def _from_file(record: Record) -> bool:
+    """Return whether a run's machine came from a file, whose text is part of its key."""
+    return record.config.machine is None and from_file(record.config.task)

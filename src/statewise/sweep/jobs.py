@@ -7,7 +7,7 @@ from typing import Any
 from statewise.machines import machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
-from statewise.models.table import kind_of
+from statewise.models.table import is_own
 from statewise.training.options import RunOptions
 
 # of a very large grid only so many kinds of runs are checked
@@ -50,7 +50,7 @@ def make_jobs(runs: Iterable[RunOptions]) -> list[Job]:
         task, model = options.task, options.model
         if task not in texts:
             texts[task] = to_json(machine(task)) if from_file(task) else None
-        if kind_of(model) is None and options.source is None:
+        if is_own(model) and options.source is None:
             if model not in sources:
                 sources[model] = _source(model)
             options = options.change(source=sources[model])
@@ -87,7 +87,7 @@ def check_jobs(jobs: Iterable[Job]) -> None:
 
 
 def _source(model: str) -> str | None:
-    """Return the hash of the source of a user's own class; a name that is not one is refused when it is built."""
-    from statewise.models import is_own, own_class, source_hash
+    """Return the hash of the source of a user's own class."""
+    from statewise.models import source_hash
 
-    return source_hash(own_class(model)) if is_own(model) else None
+    return source_hash(model)

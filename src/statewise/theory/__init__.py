@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 # no module has the name of a function in it: importing the module would hide the function
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "classification": ("Level", "classify"),
@@ -67,7 +67,3 @@ __getattr__ = lazy_names(
         "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 
 from statewise.errors import NetworkError
+from statewise.models.interface import AdaptedModel
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import token_table
 from statewise.transitions import Block, Diagonal, Full, LinearTransition, Positive
@@ -91,13 +92,12 @@ class Network:
 def network_of(model: Any) -> Network:
     """Read a trained or compiled tracker; a model whose state is no product of matrices is refused."""
     if not isinstance(model, StateTracker):
-        raise NetworkError(
-            f"{type(model).__name__} is not bilinear: its state is no product of matrices; give a level such as full"
-        )
+        name = type(model.module if isinstance(model, AdaptedModel) else model).__name__
+        raise NetworkError(f"{name} is not bilinear: its state is no product of matrices; give a level such as full")
     if not isinstance(model.transition, LinearTransition):
         raise NetworkError(
-            "the network has an additive term, so its state is no product of matrices; "
-            "train it with additive none, or evaluate its scores instead"
+            "the network is not linear in its hidden state (it has an additive term), so that is no product of "
+            "matrices; train it with additive none, or evaluate its scores instead"
         )
     transition = model.transition
     with torch.no_grad():
@@ -106,10 +106,24 @@ def network_of(model: Any) -> Network:
         doubled = copy.deepcopy(transition).double()
         table = token_table(doubled, embeddings)
         matrices = doubled.dense(table)
+        _check_dense(doubled, table, matrices)
     parts = (matrices, model.initial_state, model.readout)
     stored = embeddings is None and isinstance(transition, _STORED)
     logs = table.detach().numpy() if isinstance(transition, Positive) and embeddings is None else None
     return Network(*(part.detach().double().numpy() for part in parts), stored=stored, logs=logs)
+
+
+def _check_dense(transition: LinearTransition, table: torch.Tensor, matrices: torch.Tensor) -> None:
+    """Refuse a level whose dense matrices are not what acts on a state: a proof about them would be about nothing."""
+    generator = torch.Generator().manual_seed(0)
+    for scale in (1.0, 1e3):
+        h = scale * torch.randn(len(matrices), matrices.shape[-1], dtype=matrices.dtype, generator=generator)
+        acted, expected = transition.act(table, h), (matrices @ h.unsqueeze(-1)).squeeze(-1)
+        if not torch.allclose(acted, expected, rtol=1e-6, atol=1e-9 * float(expected.abs().max())):
+            raise NetworkError(
+                f"act and dense of {type(transition).__name__} disagree, so nothing can be proved of it; "
+                "make act(c, h) equal dense(c) @ h"
+            )
 
 
 def _integers(values: np.ndarray) -> np.ndarray:

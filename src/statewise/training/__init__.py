@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statewise.training.step import advance, can_stack
 
 # what needs torch is imported when first used
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "checkpoints": ("read_checkpoint", "write_checkpoint"),

@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
     """Write tensors and plain values as the directory's checkpoint; on any failure the former one stays."""
     contents = {
-        "tensors.safetensors": save({key: tensor.contiguous() for key, tensor in tensors.items()}),
+        "tensors.safetensors": save(_apart(tensors)),
         "values.json": json.dumps(values).encode(),
     }
     hashes = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
@@ -67,6 +67,17 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         if hashlib.sha256(content).hexdigest() != listed["sha256"][file]:
             raise RunError(f'"{shorten(file)}" in "{shorten(directory)}" is damaged: its hash differs; start anew')
     return load(contents["tensors.safetensors"]), json.loads(contents["values.json"])
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors none of which share memory, as tied weights do: the format has no word for that."""
+    seen: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone().contiguous() if place in seen else tensor.contiguous()
+        seen.add(place)
+    return apart
 
 
 def _write_through(file: Path, content: bytes) -> None:

@@ -55,7 +55,9 @@ def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, see
 
 def _read(model: SequenceModel, tokens: Tensor) -> Tensor:
     """Return the answers after the last symbols."""
-    return _advance(model, tokens)[0].argmax(dim=-1)
+    logits = _advance(model, tokens)[0]
+    # logits that are no numbers are no answer
+    return torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1))
 
 
 def _write_chain(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from statewise.errors import RunError
 from statewise.models.interface import SequenceModel
@@ -64,7 +65,7 @@ class Session:
 class Outcome:
     """How a training ended, and what the final test measured; a training that diverged is not tested."""
 
-    status: str
+    status: Literal["done", "stopped", "diverged"]
     steps: int
     seconds: float
     tokens: int
@@ -106,8 +107,8 @@ def check_lengths(longest: int | None, task: Task, plan: EvaluationPlan) -> None
     wanted = task.written_length(max(*plan.probe, *plan.lengths, task.lengths.longest, task.lengths.late))
     if longest is not None and wanted > longest:
         raise RunError(
-            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths, "
-            "or use positions=none"
+            f"this model reads at most {longest} tokens, {wanted} are asked for; shorten the lengths "
+            "(a transformer with positions=none reads any)"
         )
 
 
@@ -159,7 +160,8 @@ def _save(session: Session) -> None:
 def _finish(session: Session) -> Outcome:
     """Test the model on the lengths of the plan and on the training lengths."""
     training, plan = session.training, session.evaluation
-    status = "diverged" if training.diverged else "stopped" if session.enough else "done"
+    ended = "stopped" if session.enough else "done"
+    status = "diverged" if training.diverged else ended
     if status == "done" and training.use_average():
         _save(session)
     scores, inside, held_out = [], None, None

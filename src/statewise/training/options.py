@@ -48,7 +48,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None, "loss": Optimisation.loss}
+_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss}
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -70,8 +70,8 @@ class RunOptions(BaseModel):
     embedding: int = Field(ge=0, le=100_000)
     additive: str = "none"
     readout: Literal["plain", "normalised"]
-    steps: int = Field(ge=-_LARGEST, le=10**9)
-    batch: int = Field(default=Optimisation.batch, ge=-_LARGEST, le=10**6)
+    steps: int = Field(ge=1, le=10**9)
+    batch: int = Field(default=Optimisation.batch, ge=1, le=10**6)
     lr: float
     schedule: Literal["constant", "cosine"]
     warmup: Whole = Optimisation.warmup
@@ -88,8 +88,8 @@ class RunOptions(BaseModel):
     late_share: float = Field(default=0.5, ge=0, le=1)
     late_until: float = Field(default=0.9, ge=0, le=1)
     supervision: Supervision = "final"
-    samples: int | None = Field(default=None, ge=-_LARGEST, le=10**8)
-    validation: int = Field(default=0, ge=-_LARGEST, le=10**8)
+    samples: int | None = Field(default=None, ge=1, le=10**8)
+    validation: int = Field(default=0, ge=0, le=10**8)
     seed: int = Field(default=0, ge=0, lt=2**63)
     every: int = Field(default=EvaluationPlan.every, ge=1, le=_LARGEST)
     probe: Positives = EvaluationPlan.probe
@@ -102,6 +102,8 @@ class RunOptions(BaseModel):
     loss: Loss = Optimisation.loss
     # of a user's own model, the hash of its source text
     source: str | None = None
+    # of a machine that its name does not build, the hash of its table and names
+    machine: str | None = None
 
     @property
     def model_options(self) -> "ModelOptions":

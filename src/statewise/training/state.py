@@ -99,9 +99,11 @@ def build_training(options: RunOptions, kept: Machine | None = None, own: type[n
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put the weights of a checkpoint into a model, in their own dtype; the one place where a model is rebuilt."""
+    """Put the weights of a checkpoint into a model, in their own dtype."""
     weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+    named = dict(model.named_parameters())
+    dtypes = [value.dtype for name, value in weights.items() if name in named and value.is_floating_point()]
     try:
-        model.to(next(iter(weights.values())).dtype).load_state_dict(weights)
-    except (RuntimeError, StopIteration):
+        (model.to(dtypes[0]) if dtypes else model).load_state_dict(weights)
+    except RuntimeError:
         raise RunError("the checkpoint holds weights of another model; use another directory") from None

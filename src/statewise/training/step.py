@@ -19,6 +19,7 @@ from statewise.errors import RunError
 from statewise.kernels import choose
 from statewise.models.table import kind_of
 from statewise.models.tracker import StateTracker
+from statewise.randomness import derive
 from statewise.recurrence import (
     RESCALE_EVERY,
     FullWeights,
@@ -161,7 +162,10 @@ class _Single(_Program):
             self.weights[name] = parameter.detach().unsqueeze(0)
 
     def losses(self, batches: list[Batch]) -> list[float]:
-        loss = objective(self.training.model, batches[0], self.training.optimisation.loss)
+        # what a model draws by itself, such as dropout, depends on the seed and the step alone
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(self.training.seed, "step", self.training.step))
+            loss = objective(self.training.model, batches[0], self.training.optimisation.loss)
         value = loss.item()
         for parameter in self.training.trained.values():
             parameter.grad = None

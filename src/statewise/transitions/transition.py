@@ -66,28 +66,28 @@ class LinearTransition(Transition):
             the coefficients acts on h.
     """
 
-    commutes: ClassVar[bool]
-    norm_preserving: ClassVar[bool]
-    positive: ClassVar[bool]
-    composable: ClassVar[bool]
+    commutes: ClassVar[bool] = False
+    norm_preserving: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
+    composable: ClassVar[bool] = False
     stackable: ClassVar[bool] = False
 
     @abstractmethod
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> Tensor:
         """Return the free parameters of A(x)."""
 
-    @abstractmethod
     def compose(self, later: Tensor, earlier: Tensor) -> Tensor:
         """Return the coefficients of the product A(later) A(earlier); only where `composable`."""
+        raise TransitionError(f"{type(self).__name__} is not closed under products; use full")
 
     @classmethod
-    @abstractmethod
     def from_dense(cls, weight: Float[Tensor, "out in input"]) -> "LinearTransition":
         """Build the transition whose matrix for the one-hot input k is `weight[:, :, k]`.
 
         Raises:
             TransitionError: where that matrix is not of this level.
         """
+        raise TransitionError(f"{cls.__name__} cannot be built from matrices; give it a from_dense of its own")
 
     def act_scaled(
         self, coefficients: Any, h: Float[Tensor, "*batch hidden"], log_scale: Float[Tensor, "*batch"]

@@ -107,7 +107,7 @@ def check_fit(network: Network, machine: Machine) -> None:
 
 
 _PROVEN = {
-    "orbit": "all directions that words lead to were looked at, in whole numbers",
+    "orbit": "all directions that words lead to were checked, in whole numbers",
     "series": "logits are a function of the machine's state, in rational numbers",
-    "counts": "all counts of symbols were looked at, with bounds on what lies beyond",
+    "counts": "all counts of symbols were checked, with bounds on what lies beyond",
 }
