@@ -12,7 +12,9 @@ m = sw.machine("modular_addition(5)")  # or a .dot, .json, regex, table
 run = sw.train(m, "full", out=folder / "run1", steps=600)  # a Run: model, task, record, path
 print(sw.evaluate(run, lengths=[10, 500, 10_000]))  # Scores: prints, .plot("s.png"), .to_dict()
 print(sw.certify(run, seconds=2.0))  # refuted by a word, proven up to a horizon, or proven
-exact = sw.snap(run, out=folder / "run2")  # its machine put into the weights
+fine = sw.polish(run, out=folder / "run2")  # the same network, solved to machine precision
+print(fine)
+exact = sw.snap(run, out=folder / "run3")  # its machine put into the weights
 print(sw.certify(exact))  # proven at every length
 assert sw.extract(run).machine == m
 net = sw.compile("symmetric(5)")  # exact weights, no training

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 STATEWISE = [sys.executable, "-m", "statewise"]
+ROOT = Path(__file__).parents[1]
 # a condition that is waited for comes within moments on a quiet machine; on a busy one it may take long
 PATIENCE = 600
 
@@ -22,13 +24,17 @@ def started(command, **options):
     """Start a process that hears Ctrl-C; whatever happens, it has ended and its pipes are closed afterwards."""
     # a shell without job control starts what is in the background with Ctrl-C turned off
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | heard | options
-    process = subprocess.Popen(list(map(str, command)), **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    options = (
+        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+        | heard
+        | options
+    )
+    with subprocess.Popen(list(map(str, command)), **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def until(condition, process=None):

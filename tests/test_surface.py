@@ -42,6 +42,7 @@ SURFACE = [
     "load",
     "machine",
     "merge",
+    "polish",
     "report",
     "reproduce",
     "runs",
@@ -52,7 +53,14 @@ SURFACE = [
 # what the command line calls otherwise, as flags are given once for each value
 RENAMED = {"compare": {"tasks": "task", "models": "model"}}
 # the command line keeps what it makes in a directory; Python may have it in memory
-REQUIRED = {"train": ["out"], "compile": ["out"], "extract": ["out"], "snap": ["out"], "learn": ["out"]}
+REQUIRED = {
+    "train": ["out"],
+    "compile": ["out"],
+    "extract": ["out"],
+    "snap": ["out"],
+    "learn": ["out"],
+    "polish": ["out"],
+}
 
 
 def test_the_surface_is_pinned():

@@ -4,7 +4,8 @@
     run = sw.train(m, "full", out="run1")                # a network that was trained to track it
     print(sw.evaluate(run, lengths=[10, 500, 10_000]))   # accuracy and score per length
     print(sw.certify(run))                               # proven, refuted by a word, or right up to a horizon
-    exact = sw.snap(run, out="run2")                     # its machine put into the weights: proven at every length
+    fine = sw.polish(run, out="run2")                    # the same network, solved to machine precision
+    exact = sw.snap(run, out="run3")                     # its machine put into the weights: proven at every length
     net = sw.compile("symmetric(5)")                     # exact weights, no training
 
 Every command of the command line is a function here, with the same parameters and defaults; what it returns prints as
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from statewise.commands.describe import describe
     from statewise.commands.exact import certify, extract, snap
     from statewise.commands.learn import learn
+    from statewise.commands.polish import polish
     from statewise.commands.report import report
     from statewise.commands.reproduce import reproduce
     from statewise.commands.runs import merge, runs
@@ -50,6 +52,7 @@ _HOMES = {
     "commands.describe": ("describe",),
     "commands.exact": ("certify", "extract", "snap"),
     "commands.learn": ("learn",),
+    "commands.polish": ("polish",),
     "commands.reproduce": ("reproduce",),
     "commands.runs": ("merge",),
     "commands.train": ("evaluate", "train"),
@@ -91,6 +94,7 @@ __all__ = [
     "load",
     "machine",
     "merge",
+    "polish",
     "report",
     "reproduce",
     "runs",

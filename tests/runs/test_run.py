@@ -34,7 +34,7 @@ def quiet(member, metrics, steps):
 def run(given, directory, show=quiet):
     """Do a run in a directory, and return its record and its model."""
     done = execute_one(PlannedRun(given, directory), show)
-    return done.record, done.model
+    return done.record, None if done.failed else done.model
 
 
 @pytest.mark.parametrize("model", [kind.examples[-1] for kind in TABLE])

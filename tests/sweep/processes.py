@@ -2,48 +2,20 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from statewise.errors import StoreError
 from statewise.store import Store
+from tests.command import PATIENCE, ROOT
 
-ROOT = Path(__file__).parents[2]
-BOUND = 600.0
-# in the background of a shell Ctrl-C is ignored, also by the processes that are started there
-WITH_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-COMMAND = [sys.executable, "-c", f"{WITH_CTRL_C}; from statewise.cli import main; main()"]
 COORDINATOR = [sys.executable, "-m", "tests.sweep.coordinator"]
-
-
-@contextmanager
-def started(command: list[Any]) -> Iterator["subprocess.Popen[str]"]:
-    """Start a process; at the end it is dead, and its pipes are closed."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(list(map(str, command)), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as made:
-        try:
-            yield made
-        finally:
-            made.kill()
-            made.communicate()
 
 
 def finished(command: list[Any]) -> "subprocess.CompletedProcess[str]":
     """Run a process to its end."""
-    return subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=BOUND)
-
-
-def wait_for(condition: Callable[[], Any], process: "subprocess.Popen[str] | None" = None) -> None:
-    """Wait until a condition holds; a process that should bring it about must not end before."""
-    deadline = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come about"
-        if process is not None and process.poll() is not None and not condition():
-            raise AssertionError(f"the process ended with {process.returncode}: {process.communicate()[1]}")
-        time.sleep(0.02)
+    return subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def recorded(directory: Path) -> int:

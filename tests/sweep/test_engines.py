@@ -18,10 +18,12 @@ from statewise.sweep import Limits
 from statewise.sweep.cluster import RayEngine
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.schedule import not_done
+from tests.command import ROOT, started
+from tests.command import until as wait_for
 
 from .fakes import fake_work
 from .jobs import by_key, fake_jobs, job, killed_jobs, numbers, sweep_all, training_jobs
-from .processes import COORDINATOR, ROOT, finished, recorded, started, wait_for
+from .processes import COORDINATOR, finished, recorded
 
 pytestmark = [
     pytest.mark.timeout(1200),

@@ -18,10 +18,13 @@ from statewise.store import Store
 from statewise.sweep import Costs, EngineOptions, Limits, make_packs, run_grid, run_packs
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.schedule import clean, work_folder
+from tests.command import STATEWISE as COMMAND
+from tests.command import started
+from tests.command import until as wait_for
 
 from .fakes import fake_work
 from .jobs import SMALL, by_key, fake_jobs, job, killed_jobs, numbers, sweep_all, training_jobs
-from .processes import COMMAND, COORDINATOR, checkpoints, finished, is_alive, recorded, started, wait_for
+from .processes import COORDINATOR, checkpoints, finished, is_alive, recorded
 
 pytestmark = pytest.mark.timeout(1200)
 

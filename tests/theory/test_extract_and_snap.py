@@ -84,7 +84,7 @@ def test_re_embedding_keeps_trained_weights_right(trained, name):
         corrected = Corrected(training.model, found, every=every)
         assert evaluate_model(corrected, training.task, [10, 2_000], 50, 0)[1].accuracy == 1
     # pieces of any size are one run
-    words = torch.from_numpy(training.task.test(0, 50, 8).words)
+    words = torch.from_numpy(training.task.test(0, 50, 8).tokens)
     whole = corrected.advance(words, corrected.init_state(8))[0]
     state = corrected.init_state(8)
     for piece in words.split([1, 2, 30, 17], dim=1):

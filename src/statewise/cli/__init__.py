@@ -20,6 +20,7 @@ from statewise.commands.demo_parity import demo_parity
 from statewise.commands.describe import describe
 from statewise.commands.exact import certify, extract, snap
 from statewise.commands.learn import learn
+from statewise.commands.polish import polish
 from statewise.commands.report import report
 from statewise.commands.reproduce import reproduce
 from statewise.commands.runs import merge, runs
@@ -46,6 +47,7 @@ app.command("learn")(command(learn, ["words"], required=["out"]))
 app.command("extract")(command(extract, ["run"], required=["out"]))
 app.command("certify")(command(certify, ["run"]))
 app.command("snap")(command(snap, ["run"], required=["out"]))
+app.command("polish")(command(polish, ["run"], required=["out"]))
 app.command("sweep")(command(sweep, ["file"]))
 app.command("reproduce")(command(reproduce, ["name"]))
 app.command("report")(command(report, ["store"]))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from statewise.models import StateTracker
 
 CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
-Origin = Literal["compiled", "snapped", "learned"]
+Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
 class NetworkManifest(BaseModel):

@@ -140,6 +140,14 @@ class Task:
             self._tests[key] = batch
         return batch
 
+    def follow(self, states: Int[np.ndarray, " state"], word: Int[np.ndarray, " time"]) -> Int[np.ndarray, " state"]:
+        """Return the state after a word, from each of some states; -1 where the task never draws it."""
+        reached = np.array(states, dtype=np.int64)
+        for symbol in word:
+            inside = (reached >= 0) & self._legal[np.maximum(reached, 0), symbol]
+            reached = np.where(inside, self.machine.delta[np.maximum(reached, 0), symbol], -1)
+        return reached
+
     def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
         """Draw sequences symbol by symbol, uniformly among those that may follow."""
         return self._asked(self._draw(generator, lengths), lengths)

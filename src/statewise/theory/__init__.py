@@ -5,6 +5,7 @@
     network_of       a trained or compiled tracker as matrices
     extract          the machine that a network computes
     prototypes       the hidden direction of each machine state; then snap_exact, snap_project, Corrected
+    polish_tracker   a trained tracker solved to machine precision, without its machine
     learn            a machine from labelled words: LabelledWords.from_pairs, read_words
     robustness       whether a machine can be tracked by an open set of weights
     certify          the package of proofs: statewise.theory.certify.certify
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from statewise.theory.learning.learner import Learned, learn
     from statewise.theory.learning.word_files import read_words
     from statewise.theory.network import Network, network_of
+    from statewise.theory.polish import polish_tracker
+    from statewise.theory.polished import Polished
     from statewise.theory.robust_machines import Robustness, robustness
     from statewise.theory.snap import Prototypes, prototypes, snap_exact, snap_project
 
@@ -36,6 +39,7 @@ __all__ = [
     "Learned",
     "Level",
     "Network",
+    "Polished",
     "Prototypes",
     "Robustness",
     "classify",
@@ -44,6 +48,7 @@ __all__ = [
     "learn",
     "network_of",
     "one_hot",
+    "polish_tracker",
     "prototypes",
     "read_words",
     "robustness",
@@ -63,6 +68,8 @@ __getattr__, __dir__ = lazy_names(
         "learning.learner": ("Learned", "learn"),
         "learning.word_files": ("read_words",),
         "network": ("Network", "network_of"),
+        "polish": ("polish_tracker",),
+        "polished": ("Polished",),
         "robust_machines": ("Robustness", "robustness"),
         "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
     },

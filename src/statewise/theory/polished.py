@@ -1,0 +1,41 @@
+"""What polishing returns: a network, and how far the solver came."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from statewise.models.tracker import StateTracker
+
+Objective = Literal["values", "closure"]
+Outcome = Literal["converged", "not converged"]
+# called after each round with its number and the residual
+Show = Callable[[int, float], None]
+# the mean square residual of a sequence at which a network counts as exact
+TOLERANCE = 1e-24
+
+
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """A polished network, and how far the solver came.
+
+    Args:
+        model: the network, in float64.
+        level: its level.
+        objective: what was solved.
+        rank: the hidden size that is left.
+        reason: how that was chosen.
+        residual: the mean square distance from the objective, over the sequences.
+        outcome: whether it vanished.
+        rounds: linear systems that were solved.
+        sequences: how many were solved for.
+    """
+
+    model: StateTracker
+    level: str
+    objective: Objective
+    rank: int
+    reason: str
+    residual: float
+    outcome: Outcome
+    rounds: int
+    sequences: int
