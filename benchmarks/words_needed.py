@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def attempt(task: str, method: str, seed: int, count: int, find: Callable[[], Ma
         exact, reason = False, str(error)
     seconds = round(time.perf_counter() - began, 4)
     record = {"task": task, "method": method, "seed": seed, "words": count, "exact": exact, "seconds": seconds}
-    return record | {"reason": reason} | provenance()
+    return record | {"reason": reason} | asdict(provenance())
 
 
 def measure(minutes: float, methods: list[str]) -> None:

@@ -1,6 +1,6 @@
 """`statewise bench`: ours against named rivals."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from statewise.bench import BENCHMARKS, find_benchmark
@@ -77,7 +77,7 @@ def bench(name: str | None = None, threads: int = 1, out: PathLike | None = None
 
     with torch_threads(threads):
         rows = find_benchmark(name)()
-    measured = Measured(name, threads, tuple(rows), **provenance())
+    measured = Measured(name, threads, tuple(rows), **asdict(provenance()))
     file = path_of(out)
     if file is not None:
         write_whole(file, json.dumps(measured.to_dict(), indent=1) + "\n")

@@ -51,8 +51,8 @@ class NetworkManifest(BaseModel):
     readout: Literal["plain", "normalised"] = "normalised"
     how: str = ""
     facts: dict[str, Any] = Field(default_factory=dict)
-    versions: dict[str, str] = Field(default_factory=dict)
-    commit: str | None = None
+    versions: dict[str, str] = Field(default_factory=lambda: provenance().versions)
+    commit: str | None = Field(default_factory=lambda: provenance().commit)
 
 
 def open_directory(directory: Path, options: RunOptions, machine: Machine) -> Record | None:
@@ -112,8 +112,7 @@ def write_network(directory: Path, model: "StateTracker", machine: Machine, mani
 
     def fill(aside: Path) -> None:
         write_machine(machine, aside / MACHINE)
-        whole = manifest.model_dump(mode="json") | provenance()
-        write_whole(aside / NETWORK, json.dumps(whole, indent=1) + "\n")
+        write_whole(aside / NETWORK, json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -110,7 +109,7 @@ def execute_one(plan: PlannedRun, show: Show) -> Run:
 def record_of(options: RunOptions, outcome: Outcome) -> Record:
     """Record how a training ended."""
     inside, held_out = outcome.in_distribution, outcome.validation
-    made: dict[str, Any] = provenance()
+    made = provenance()
     return Record(
         format=FORMAT,
         status=outcome.status,
@@ -125,7 +124,7 @@ def record_of(options: RunOptions, outcome: Outcome) -> Record:
         validation=None if held_out is None else RecordedHeldOut.of(held_out),
         history=tuple(map(RecordedMetrics.of, outcome.history)),
         probe=options.probe,
-        versions=made["versions"],
-        commit=made["commit"],
+        versions=made.versions,
+        commit=made.commit,
         finished=round(time.time(), 1),
     )

@@ -3,6 +3,7 @@
 import math
 import platform
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -203,14 +204,22 @@ def parse_record(text: str | bytes) -> Record:
         raise StoreError(_sentence(error)) from None
 
 
-def provenance() -> dict[str, Any]:
-    """Return what a number depends on besides its options: versions, and the commit of the source."""
+@dataclass(frozen=True)
+class Provenance:
+    """What a number depends on besides its options: versions, and the commit of the source."""
+
+    versions: dict[str, str]
+    commit: str | None
+
+
+def provenance() -> Provenance:
+    """Return the versions and the commit that compute here."""
     import torch
 
     from statewise import __version__
 
     versions = {"python": platform.python_version(), "torch": torch.__version__, "statewise": __version__}
-    return {"versions": versions, "commit": _commit()}
+    return Provenance(versions, _commit())
 
 
 @cache

@@ -93,8 +93,7 @@ def tracker(
     """Build a network from a transition, an initial hidden state and a readout, in the dtype of the transition."""
     symbols, hidden = transition.input_size, transition.hidden_size
     dtype = next(transition.parameters()).dtype
-    model = StateTracker(symbols, len(weights), hidden, "diagonal").to(dtype)
-    model.transition = transition
+    model = StateTracker(symbols, len(weights), hidden, transition).to(dtype)
     with torch.no_grad():
         model.initial_state.copy_(torch.from_numpy(np.asarray(initial, dtype=np.float64)))
         model.readout.copy_(torch.from_numpy(np.asarray(weights, dtype=np.float64)))
