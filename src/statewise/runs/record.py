@@ -114,6 +114,30 @@ class RecordedHeldOut(_Checked):
         return cls(count=held_out.count, loss=loss, accuracy=held_out.accuracy)
 
 
+class RecordedPolish(_Checked):
+    """What polishing a trained network reached.
+
+    Args:
+        status: "converged", "not converged", or why there was nothing to solve.
+        objective: what was solved: "values" or "closure"; None where nothing was.
+        rank: the hidden size that is left.
+        residual: the mean square distance from the objective.
+        horizon: all sequences of up to so many symbols are right (proven); None if nothing is proven.
+        scores: of the final test, of the polished network.
+        rounds: linear systems that were solved.
+        seconds: how long it took.
+    """
+
+    status: str
+    objective: Literal["values", "closure"] | None = None
+    rank: Positive | None = None
+    residual: Annotated[float, Field(ge=0)] | None = None
+    horizon: Whole | None = None
+    scores: tuple[RecordedScore, ...] = ()
+    rounds: Whole = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+
+
 class Record(_Checked):
     """What is known of a run that has ended.
 
@@ -137,6 +161,7 @@ class Record(_Checked):
         commit: of the source tree.
         finished: when it ended, in seconds since 1970.
         reason: why it failed.
+        polished: what polishing the trained network reached, where that was asked for.
     """
 
     format: int = 1
@@ -158,6 +183,7 @@ class Record(_Checked):
     commit: str | None = None
     finished: Annotated[float, Field(ge=0, le=_LAST_SECOND)] | None = None
     reason: str | None = None
+    polished: RecordedPolish | None = None
 
     @model_validator(mode="after")
     def _check_history(self) -> "Record":

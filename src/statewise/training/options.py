@@ -48,7 +48,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss}
+_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss, "polish": False}
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -100,6 +100,8 @@ class RunOptions(BaseModel):
     patience: int = Field(default=EvaluationPlan.patience, ge=1, le=_LARGEST)
     settle: float = EvaluationPlan.settle
     loss: Loss = Optimisation.loss
+    # whether the trained network is polished and tested again
+    polish: bool = False
     # of a user's own model, the hash of its source text
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
