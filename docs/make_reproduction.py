@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md and the pages below it from the records in results/reproduction alone.
+"""Write docs/reproduction.md, the pages below it and README's table from the records in results/reproduction alone.
 
 Records are lines of *.jsonl.gz; what is computed rather than trained lies beside them as CSV, as `statewise reproduce
 NAME --out` writes it. What has no record is shown as not run.
@@ -10,21 +10,34 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, read_paper, recorded, table_of
-from statewise.papers.verdicts import ABOVE, AGREES, MARKS, NOISE
+from make_letter import letter_page, letter_runs, letter_sentence
+from make_losses import contrasts, equal_terms
+
+from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, lines_of, read_paper, recorded, table_of
+from statewise.papers.claims import EQUAL_TERMS, reached_by
+from statewise.papers.lines import column_text, length_text
+from statewise.papers.verdicts import MARKS
+from statewise.report.paper_markdown import (
+    folded,
+    insert_table,
+    lines_by_model,
+    lines_markdown,
+    markdown,
+    readme_table,
+)
 from statewise.runs import Record
 from statewise.store import read_records as read_file
 from statewise.wording import counted, fixed
 
 ROOT = Path(__file__).parents[1]
-PAGE, PARTS, RECORDS = (
+PAGE, PARTS, RECORDS, README = (
     ROOT / "docs" / "reproduction.md",
     ROOT / "docs" / "reproduction",
     ROOT / "results" / "reproduction",
+    ROOT / "README.md",
 )
 NOT_RUN = "Not run."
-# a loss that has gone to 0, and scores that differ
-_SETTLED, _APART = 0.01, 0.1
+TABLES = ("table-addition", "table-machine", "table-arithmetic")
 _PERFECT = 0.995
 # seconds without any run that part two sittings
 _PAUSE = 120
@@ -37,6 +50,14 @@ FACTS = {
     "figure3": [("figure3-right", "Right: parity by frozen random diagonals, at growing lengths")],
     "figure4": [("figure4-planes", "Planes, those that the readout weighs most first")],
 }
+# pictures besides that of the name itself
+PICTURES = {"figure2": ("figure2-short",), "figure3": ("figure3-right-2", "figure3-right-200")}
+# what must be known to read a page
+REMARKS = {
+    "figure2": "Polish draws at least 1,000 labelled sequences of 2 to 8 symbols of its own: its panel shows what the "
+    "trained network can be made into, not what its training set suffices for.",
+    "figure4": "Angles are those of the trained networks, before polish.",
+}
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -47,23 +68,42 @@ def read_records(folder: Path) -> list[Record]:
 def pages(folder: Path) -> dict[Path, str]:
     """Return all pages: a summary of one screen, then one page for each table and figure, and two on how they came."""
     paper, records = read_paper(), read_records(folder)
-    made = {PAGE: _summary(paper, records), PARTS / "protocol.md": _protocol(paper)}
-    letter = _to_the_letter(paper, records)
+    # a grid whose runs have no record is not run under that preset
+    found = {
+        (name, preset): table_of(paper, name, preset, records)
+        for name in paper.grids
+        for preset in PRESETS
+        if recorded(paper, name, preset, records)
+    }
+    made = {PAGE: _summary(paper, records, found, folder), PARTS / "protocol.md": _protocol(paper)}
+    letter = letter_page(paper, records)
     made |= {PARTS / "to-the-letter.md": letter} if letter else {}
     for name in paper.names():
-        parts = [f"# {paper.title(name)}\n\nMade by `statewise reproduce {name}`; [how to read it](protocol.md)."]
-        parts += [_picture(file, paper.title(name)) for file in sorted(folder.glob(f"{name}*.png"), key=_whole_first)]
-        if paper.trained(name):
-            tried = [preset for preset in PRESETS if recorded(paper, name, preset, records)]
-            parts += [_table(table_of(paper, name, preset, records), records) for preset in tried] or [NOT_RUN]
-        for file, title in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
-            parts.append(_facts(folder / f"{file}.csv", title))
-        made[PARTS / f"{name}.md"] = "\n\n".join(part for part in parts if part)
+        tables = [found[name, preset] for preset in PRESETS if (name, preset) in found]
+        made[PARTS / f"{name}.md"] = _page(paper, name, tables, records, folder)
     return {file: text.rstrip() + "\n" for file, text in made.items()}
 
 
-def _whole_first(file: Path) -> tuple[int, str]:
-    return len(file.stem), file.stem
+def readme(text: str, folder: Path) -> str:
+    """Return the text of README with its table made from the records; as it is where there are none."""
+    paper, records = read_paper(), read_records(folder)
+    return insert_table(text, readme_table(table_of(paper, name, "quick", records) for name in TABLES[:2]))
+
+
+def _page(paper: Paper, name: str, tables: list[Table], records: list[Record], folder: Path) -> str:
+    title = paper.title(name)
+    parts = [f"# {title}\n\nMade by `statewise reproduce {name}`; [how to read it](protocol.md)."]
+    parts += [equal_terms(paper)] if name == EQUAL_TERMS else []
+    parts += [_results(table) for table in tables[:1]]
+    # pictures are of the records of the runs above
+    files = [folder / f"{stem}.png" for stem in (name, *PICTURES.get(name, ()))]
+    parts += [_picture(file, title) for file in files if file.exists() and (tables or not paper.trained(name))]
+    parts += [REMARKS.get(name, "")]
+    if paper.trained(name):
+        parts += [_table(paper, table, records) for table in tables] or [NOT_RUN]
+    for file, heading in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
+        parts.append(_facts(folder / f"{file}.csv", heading))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _picture(file: Path, title: str, page: Path | None = None) -> str:
@@ -71,82 +111,83 @@ def _picture(file: Path, title: str, page: Path | None = None) -> str:
     return f"![{title}]({Path(os.path.relpath(file, beside)).as_posix()})"
 
 
-def _summary(paper: Paper, records: list[Record]) -> str:
+def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], Table], folder: Path) -> str:
     cited = paper.citation
     names = "\n".join(f"reproduction/{name}" for name in paper.names())
-    picture = RECORDS / "table-addition-statewise.png"
-    letter = "\nreproduction/to-the-letter" if _letter_runs(paper, records) else ""
-    return f"""# The paper, reproduced
+    tables = [found[name, "quick"] for name in TABLES if (name, "quick") in found]
+    picture = folder / f"{TABLES[0]}.png"
+    shown = _picture(picture, "Scores on modular addition: the paper, its protocol in three readings, and ours", PAGE)
+    letter = "\nreproduction/to-the-letter" if letter_runs(paper, records) else ""
+    parts = [
+        "# The paper, reproduced",
+        f'{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}. The authors released no '
+        "code; the\nprotocol is known from summaries, and [what was stated, derived or chosen]"
+        "(reproduction/protocol.md) is marked.",
+        _reached(paper, tables) if tables else NOT_RUN,
+        letter_sentence(paper, records),
+        readme_table(tables),
+        shown if tables and picture.exists() else "",
+        _overview(paper, records),
+        "Preset `quick` has small networks and few steps, preset `paper` the published budget. Scores are at length "
+        f"{paper.length} where\nnothing else is said; 0 is chance, 1 is perfect.",
+        f"```{{toctree}}\n:maxdepth: 1\n\n{names}{letter}\nreproduction/protocol\n```",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
-{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}. The authors released no code; the
-protocol is known from summaries, and [what was stated, derived or chosen](reproduction/protocol.md) is marked.
 
-{_reached(paper, records)}
-{_letter_sentence(paper, records)}
+def _reached(paper: Paper, tables: list[Table]) -> str:
+    """Write how many of the published scores above chance each reading reaches, and what polish makes of ours."""
+    rows = []
+    for name in ("stated", "normalised", "squared", "statewise"):
+        reached = reached_by(tables, name)
+        models = Counter(model for model, right in reached.cells if right)
+        each = ", ".join(f"`{model}` {count}" for model, count in models.items())
+        rows.append(
+            [
+                paper.readings[name].title,
+                f"{reached.count} of {len(reached.cells)}" if reached.cells else "not run",
+                each,
+            ]
+        )
+    header = ["training", "published scores reached", "of which"]
+    counted_here = "Published scores of bilinear models above chance, for m of 3 or more, under preset `quick`:"
+    return f"{counted_here}\n\n{markdown(header, rows)}\n\n{_polished(tables)}".rstrip()
 
-{_picture(picture, "Scores on modular addition under our recipe, beside the paper's and the ceilings", PAGE)}
 
-Each cell has our score at length {paper.length} in large type; below it the published score and the highest score that
-the algebra of the machine allows. 0 is chance, 1 is perfect.
-
-{_overview(paper, records)}
-
-Preset `quick` takes an hour on two cores, with small networks and few steps; preset `paper` is the published budget.
-Cells are counted where a number was published. `~` has the paper's number, but the training lengths were not learned
-within the budget.
-
-```{{toctree}}
-:maxdepth: 1
-
-{names}{letter}
-reproduction/protocol
-```"""
+def _polished(tables: Iterable[Table]) -> str:
+    """Write what polish makes of our networks."""
+    cells = [cell for table in tables for line in lines_of(table) for cell in line.cells.values() if cell.polished]
+    if not cells:
+        return ""
+    right = [cell for cell in cells if (cell.score_polished or 0.0) >= _PERFECT]
+    before = sum((cell.score_longest or 0.0) >= _PERFECT for cell in cells)
+    proven = [cell.horizon for cell in right if len(cell.proven) == len(cell.polished) and cell.horizon is not None]
+    least = f", up to {length_text(min(proven))} symbols or more" if proven else ""
+    return (
+        f"Of our {len(cells)} cells with polish, {before} are right at 10,000 before it and {len(right)} after it; "
+        f"in {len(proven)} all seeds are proven{least}."
+    )
 
 
 def _overview(paper: Paper, records: list[Record]) -> str:
-    """Write what was run, and how the published cells of each came out."""
-    rows = []
-    for name in filter(paper.trained, paper.names()):
-        for preset in PRESETS:
-            there, all_runs = recorded(paper, name, preset, records), len(paper.runs(name, preset))
-            if there or preset == "quick":
-                table = table_of(paper, name, preset, records)
-                counts = [str(_count(table, verdict)) if _published(table) else "–" for verdict in MARKS]
-                rows.append([f"[{name}](reproduction/{name}.md)", preset, f"{there:,} of {all_runs:,}", *counts])
-    header = ["name", "preset", "runs", *(f"{verdict} `{mark}`" for verdict, mark in MARKS.items())]
-    return _markdown(header, rows)
-
-
-def _reached(paper: Paper, records: list[Record]) -> str:
-    """Write how many of the published scores above chance each recipe reaches."""
-    tables = [table_of(paper, name, "quick", records) for name in filter(paper.trained, paper.names())]
+    """Write how many of the planned runs there are."""
     said = []
-    for recipe in ("stated", "statewise"):
-        # the first row of a model: on random machines permutations, not maps
-        cells: dict[tuple[str, str, int], Cell] = {}
-        for table in tables:
-            for row in table.rows:
-                for cell in row.cells:
-                    if row.recipe == recipe and cell.m > 2 and cell.published and cell.published > NOISE:
-                        cells.setdefault((table.name, row.model, cell.m), cell)
-        reached = [model for (_, model, _), cell in cells.items() if cell.verdict in (AGREES, ABOVE)]
-        by_model = ", ".join(f"`{model}` {count}" for model, count in Counter(reached).items())
-        said.append(f"{len(reached)} of {len(cells)} under `{recipe}`" + (f" ({by_model})" if reached else ""))
-    return f"""Of the published scores of bilinear models that are above chance, for m of 3 or more, preset `quick`
-reaches {" and ".join(said)}. `stated` is the paper's training as far as it is known, `statewise` is ours."""
+    for preset in PRESETS:
+        there = {name: (recorded(paper, name, preset, records), len(paper.runs(name, preset))) for name in paper.grids}
+        listed = ", ".join(f"{name} {done:,} of {planned:,}" for name, (done, planned) in there.items() if done)
+        said += [f"Runs of preset `{preset}`: {listed}."] if listed else []
+    return "\n".join(said)
 
 
-def _count(table: Table, verdict: str) -> int:
-    return sum(cell.verdict == verdict for row in table.rows for cell in row.cells)
-
-
-def _published(table: Table) -> bool:
-    return any(cell.published is not None for row in table.rows for cell in row.cells)
-
-
-def _folded(title: str, text: str) -> str:
-    """Return a part that opens when its title is chosen."""
-    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+def _verdicts(table: Table) -> str:
+    """Write of every reading how its cells with a published number came out."""
+    cells = {name: [c for row in table.rows if row.reading == name for c in row.cells] for name in table.readings}
+    counts = {name: Counter(c.verdict for c in some if c.published is not None) for name, some in cells.items()}
+    rows = [
+        [reading.title, *(str(counts[name][verdict]) for verdict in MARKS)] for name, reading in table.readings.items()
+    ]
+    header = ["cells with a published number", *(f"{verdict} `{mark}`" for verdict, mark in MARKS.items())]
+    return markdown(header, rows) if any(counts.values()) else ""
 
 
 def _protocol(paper: Paper) -> str:
@@ -155,167 +196,81 @@ def _protocol(paper: Paper) -> str:
         value = ", ".join(map(str, known.value)) if isinstance(known.value, tuple) else str(known.value)
         rows.append([item.replace("_", " "), value, known.mark, known.note])
     claims = "\n".join(f"- {text[0].upper()}{text[1:]}." for text in paper.claims.values())
+    readings = [
+        [f"`{name}`", reading.title, reading.recipe, ", ".join(f"{k} = {v}" for k, v in reading.options.items()) or "–"]
+        for name, reading in paper.readings.items()
+    ]
     return f"""# Protocol, and how to read the tables
 
-## A cell
+## Readings
 
-A cell reads *ours/the paper's/the ceiling*. Ours is the score at length {paper.length}: for each rate the median over
-seeds, then the best rate; if no rate is above chance, the rate with the best score on training lengths. The ceiling is
-the highest score that the algebra of the machine allows this level on long sequences; if each seed has a machine of its
-own, the median over machines. A dash was not run, not published, or is not known.
+The paper's training is run to the letter, and in two minimal readings: each sets one option and nothing else. Training
+lengths stay 2 to 10, the rate is constant, and the best of several rates counts. For baselines there is no state to
+normalise.
+
+{markdown(["reading", "title", "recipe", "sets"], readings)}
+
+Under preset `quick` all baselines of the tables are supervised after each symbol (`supervision = "aligned"`), since
+Mamba and the Transformer do not learn otherwise within the budget; levels are supervised at the end of a sequence.
+
+## A number
+
+A score is at length {paper.length}: for each rate the median over seeds, then the best rate; if no rate is above
+chance, the rate with the best score on training lengths. *Polished* is the median of the polished networks at the
+longest length; a seed whose polish had nothing to solve counts as it was trained. *Proven length* is the least length
+up to which all sequences are proven to be right, with how many of the seeds have such a proof. The ceiling is the
+highest score that the algebra of the machine allows this level on long sequences; if each seed has a machine of its
+own, the median over machines. A dash was not run, not published, does not apply, or is not known.
 
 | mark | meaning |
 | --- | --- |
 | `=` | agrees within {paper.tolerance}, or within two standard errors; a score below chance counts as chance |
 | `↑` | above the paper |
 | `↓` | below the paper |
-| `~` | the paper's number, but the training lengths were not learned within the budget |
+| `~` | the paper's number, but the training lengths were not learned within the budget (score below 0.99) |
 
 Scores of preset `quick` are over 500 sequences, over 200 for Mamba and Transformers; of preset `paper`, over 1,000.
-
-## A recipe
-
-| recipe | training |
-| --- | --- |
-| `stated` | the paper's, as far as it is known; `quick` has smaller networks, one-hot tokens and suitable rates |
-| `baseline` | the same training of a model that is not bilinear |
-| `statewise` | ours: the last hidden state is divided by its norm, and lengths grow |
-
-Under `statewise` lengths grow to 80 (CP), 160 (full), 1,280 (most blocks) or 10,240 (rotations).
-
-The paper tests at fifty times its training length. Under `statewise`, length 500 is six times the training length for
-CP and three times for full networks, but within the training lengths of most blocks and of rotations: for these, see
-the scores at 10,000.
-
-Preset `quick` has CP of rank 64 and blocks of 1, 2 and 8: at its width a block of 64 is a full matrix. Random machines
-whose symbols are maps are run under `statewise` only.
 
 ## The paper's protocol
 
 *Stated* stands in the paper, as far as it is known here; *follow-up* in a later paper by the same authors
 (arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here.
 
-{_markdown(["item", "value", "mark", "note"], rows)}
+{markdown(["item", "value", "mark", "note"], rows)}
 
 ## What the paper claims in words
 
 {claims}"""
 
 
-def _letter_runs(paper: Paper, records: list[Record]) -> list[Record]:
-    """Return the runs with the paper's width and steps."""
-    return [
-        record
-        for record in records
-        if (record.config.recipe, record.config.hidden, record.config.steps) == ("stated", paper.hidden, paper.steps)
-        and record.status not in ("failed", "diverged")
-    ]
+def _results(table: Table) -> str:
+    """Write the result of a table first."""
+    if table.name in TABLES:
+        said = [(reading.title, reached_by([table], name)) for name, reading in table.readings.items()]
+        counts = "; ".join(f"{title}: {found.count} of {len(found.cells)}" for title, found in said if found.cells)
+        claim = "Published scores of bilinear models above chance, for m of 3 or more, that are reached"
+        return "\n\n".join(part for part in (f"{claim}: {counts}." if counts else "", _polished([table])) if part)
+    return ""
 
 
-def _letter_sentence(paper: Paper, records: list[Record]) -> str:
-    """Sum up the runs to the letter for the summary."""
-    whole = _letter_runs(paper, records)
-    comparison = _normalisation(whole, paper.length)
-    if not comparison:
-        return ""
-    link = "[to the letter](reproduction/to-the-letter.md)"
-    return f"\nWith the paper's width and steps ({link}): {comparison[0].lower()}{comparison[1:]}"
-
-
-def _to_the_letter(paper: Paper, records: list[Record]) -> str:
-    """Show every run that has the paper's width and steps: what it reached, at the end and on the way."""
-    hidden, steps, length = paper.hidden, paper.steps, paper.length
-    whole = _letter_runs(paper, records)
-    if not whole:
-        return ""
-    by_task: dict[str, list[list[str]]] = {}
-    ends = []
-    for record in sorted(whole, key=lambda r: (r.config.task, r.config.model, -r.config.lr)):
-        options, loss = record.config, record.loss
-        at = record.probe.index(length)
-        scores = {score.length: score.score for score in record.scores}
-        history = [metrics.scores[at] for metrics in record.history]
-        if options.readout == "plain" and options.model not in paper.presets["paper"].models["baselines"]:
-            ends.append((loss is not None and loss < _SETTLED, max(history) >= _PERFECT))
-        row = [options.model, "trained" if options.embedding else "fixed", f"{options.lr:g}", options.readout]
-        row += [f"{loss:.0f}" if loss is not None and loss >= 100 else _number(loss)]
-        row += [_number(record.score_id), _number(max(history))]
-        row += [f"{sum(score >= _PERFECT for score in history)}/{len(history)}"]
-        by_task.setdefault(options.task, []).append(row + [_number(scores.get(n)) for n in (length, 10_000)])
-    header = [
-        "model",
-        "tokens",
-        "rate",
-        "readout",
-        "loss",
-        "training lengths",
-        "best",
-        "perfect",
-        f"{length}",
-        "10,000",
-    ]
-    shown = "\n\n".join(f"On `{task}`:\n\n{_markdown(header, rows)}" for task, rows in by_task.items())
-    return f"""# To the letter
-
-{_normalisation(whole, length)}
-
-Of the {len(ends)} runs of bilinear models with the paper's readout, {sum(right for _, right in ends)} were perfect at
-{length} at any evaluation. {sum(settled for settled, _ in ends)} had a last loss below {_SETTLED}, and
-{sum(settled and right for settled, right in ends)} of these were ever perfect.
-
-{shown}
-
-Runs have the paper's width ({hidden}) and steps ({steps:,}), batch 64, Adam at a constant rate, and training lengths 2
-to 10; hidden states of bilinear models are normalised at inference. Readout `plain` is the paper's, without
-normalisation in training; `normalised` differs from it in nothing but a last hidden state that is divided by its norm,
-in training too. Each run has one seed, and normalised ones one rate. Tokens are a trained embedding, or fixed: one-hot
-vectors, which allow the same functions at a fraction of the cost of a step, but are optimised otherwise. Full networks
-were trained so, and their runs are not those of preset `paper`.
-
-Columns are the last loss; the score on training lengths; over the evaluations at length {length} every 1,000 steps the
-best score, and how many were perfect ({_PERFECT} or more); and the final scores at {length} and 10,000."""
-
-
-def _normalisation(whole: list[Record], length: int) -> str:
-    """Compare runs that differ in the readout alone."""
-    by_rest: dict[str, dict[str, Record]] = {}
-    for record in whole:
-        rest = record.config.change(readout="plain").key()
-        by_rest.setdefault(rest, {})[record.config.readout] = record
-    pairs = [both for both in by_rest.values() if {"plain", "normalised"} <= both.keys()]
-    if not pairs:
-        return ""
-    ends = [[_end(both[readout], length) for readout in ("plain", "normalised")] for both in pairs]
-    higher = sum(normalised > plain + _APART for plain, normalised in ends)
-    lower = sum(normalised < plain - _APART for plain, normalised in ends)
-    perfect = [sum(end >= _PERFECT for end in readout) for readout in zip(*ends, strict=True)]
-    return f"""Of {len(pairs)} pairs of runs that differ in nothing but dividing the last hidden state by its norm in
-training, the normalised run scores higher at {length} by more than {_APART} in {higher} and lower in {lower};
-{perfect[0]} of the plain and {perfect[1]} of the normalised ones end at {_PERFECT} or more."""
-
-
-def _end(record: Record, length: int) -> float:
-    return next(score.score for score in record.scores if score.length == length)
-
-
-def _table(table: Table, records: list[Record]) -> str:
+def _table(paper: Paper, table: Table, records: list[Record]) -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
-    counted_here = ", ".join(f"{_count(table, verdict)} {verdict}" for verdict in MARKS)
-    counts = f"Cells with a published number: {counted_here}. " if _published(table) else ""
     keys = {key for _, cell in cells for key in cell.runs}
     cost = _cost([record for record in records if record.key in keys])
-    parts = [f"## Preset {table.preset}", f"{counts}{cost}", _matrix(table), _claims(table)]
+    parts = [f"## Preset {table.preset}", _verdicts(table) if "paper" in table.beside else "", cost]
+    parts.append(contrasts(paper, table) if table.name == EQUAL_TERMS else _claims(paper, table))
+    models = lines_by_model(table)
+    for place, (label, lines) in enumerate(models.items()):
+        shown = lines_markdown(table, lines)
+        # the first model is the one that the paper is about
+        parts.append(folded(label, shown) if place else f"**{label[0].upper()}{label[1:]}**\n\n{shown}")
     noted = [
         f"- {_where(table, row, cell)}: {cell.verdict}. {_sentence(cell.note)}" for row, cell in cells if cell.note
     ]
     if noted:
-        parts.append(
-            _folded(
-                "Cells that disagree or were not learned, and the likely reason, as far as the records show",
-                "\n".join(noted),
-            )
-        )
-    parts.append(_folded("All seeds, rates and budgets", _seeds(table, cells)))
+        title = "Cells that disagree or were not learned, and the likely reason, as far as the records show"
+        parts.append(folded(title, "\n".join(noted)))
+    parts.append(folded("All seeds, rates and budgets", _seeds(table, cells)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -333,34 +288,30 @@ def _cost(records: list[Record]) -> str:
     return f"The {len(runs):,} runs took {spent / 60:,.0f} minutes of one core{by_the_clock}, on a shared machine."
 
 
-def _claims(table: Table) -> str:
+def _claims(paper: Paper, table: Table) -> str:
     """Set the records beside what the paper claims."""
-    counted_here, *lines = judge_claims(table) or [""]
-    return "\n".join([counted_here, "", *(f"- {line}" for line in lines)]).strip()
-
-
-def _matrix(table: Table) -> str:
-    columns = [f"{table.column} = {column:,}" for column in table.columns]
-    rows = [[row.label, row.recipe, *(_shown(cell) for cell in row.cells)] for row in table.rows if _has(row)]
-    return _markdown(["model", "recipe", *columns], rows)
+    counted_here, *lines = judge_claims(paper, table) or [""]
+    listed = "\n".join(f"- {line}" for line in lines)
+    return counted_here + "\n\n" + (folded(f"All {len(lines)}", listed) if len(lines) > _SHORT else listed)
 
 
 def _seeds(table: Table, cells: list[tuple[Row, Cell]]) -> str:
     rows = [
         [
             row.label,
-            row.recipe,
-            f"{cell.m:,}",
+            row.reading,
+            column_text(table, cell.column),
             cell.budget,
             "; ".join(f"{rate}: {_numbers(scores)}" for rate, scores in cell.by_rate.items()),
             _numbers(cell.inside),
             f"{_numbers(cell.longer)} at {cell.longest:,}" if cell.longest is not None else "",
+            f"{_numbers(cell.polished)}; {cell.converged} converged" if cell.polished else "",
             cell.ceiling_reason,
         ]
         for row, cell in cells
     ]
-    header = ["model", "recipe", table.column, "budget", "at 500, by rate", "training lengths", "longer", "ceiling"]
-    return _markdown(header, rows)
+    header = ["model", "reading", table.column, "budget", f"at {table.length}, by rate", "training lengths", "longer"]
+    return markdown([*header, "polished", "ceiling"], rows)
 
 
 def _facts(file: Path, title: str) -> str:
@@ -373,8 +324,8 @@ def _facts(file: Path, title: str) -> str:
         return heading + NOT_RUN
     if "off" in rows[0]:
         heading += _harmonic(rows)
-    shown = _markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
-    return heading + (shown if len(rows) <= _SHORT else _folded(f"All {len(rows)} rows", shown))
+    shown = markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
+    return heading + (shown if len(rows) <= _SHORT else folded(f"All {len(rows)} rows", shown))
 
 
 def _harmonic(rows: list[dict[str, str]]) -> str:
@@ -388,30 +339,17 @@ def _harmonic(rows: list[dict[str, str]]) -> str:
     )
 
 
-def _has(row: Row) -> bool:
-    return any(cell.best is not None or cell.note for cell in row.cells)
-
-
-def _shown(cell: Cell) -> str:
-    numbers = "/".join(_number(value) for value in (cell.best, cell.published, cell.ceiling))
-    # the space does not break
-    return f"{numbers}\u00a0{MARKS.get(cell.verdict, '')}".strip()
-
-
 def _where(table: Table, row: Row, cell: Cell) -> str:
-    return f"{row.label} ({row.recipe}), {table.column} = {cell.m:,}, {_number(cell.best)} / {_number(cell.published)}"
+    scores = " / ".join("–" if score is None else fixed(score) for score in (cell.best, cell.published))
+    return f"{row.label} ({row.reading}), {column_text(table, cell.column)}, {scores}"
 
 
 def _sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}."
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else fixed(value)
-
-
 def _numbers(values: Iterable[float]) -> str:
-    return " ".join(map(_number, values))
+    return " ".join(map(fixed, values))
 
 
 def _rounded(value: str) -> str:
@@ -421,12 +359,15 @@ def _rounded(value: str) -> str:
         return value
 
 
-def _markdown(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(part.replace("|", "\\|") for part in line) + " |" for line in lines)
-
-
 if __name__ == "__main__":
     PARTS.mkdir(exist_ok=True)
-    for file, text in pages(RECORDS).items():
+    made = pages(RECORDS)
+    # a page that nothing makes any longer is removed
+    for file in {*PARTS.glob("*.md")} - made.keys():
+        file.unlink()
+    for file, text in made.items():
         file.write_text(text, encoding="utf-8")
+    before = README.read_text(encoding="utf-8")
+    after = readme(before, RECORDS)
+    if after != before:
+        README.write_text(after, encoding="utf-8")

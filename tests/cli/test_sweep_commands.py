@@ -237,7 +237,7 @@ def test_a_failed_run_is_shown_by_the_exit_code_and_with_its_reason(tmp_path):
 def test_a_dry_run_needs_no_store():
     done = statewise("reproduce", "figure4", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["runs"]["to_run"] == 3
+    assert json.loads(done.stdout)["runs"]["to_run"] == 5
 
 
 def test_what_is_computed_has_nothing_to_dry_run():

@@ -11,6 +11,7 @@ warnings.filterwarnings("ignore", module="transformers.*")
 
 from statewise.bench.baselines import gpt2, mamba  # noqa: E402
 from statewise.models.baselines import MambaTracker, TransformerTracker  # noqa: E402
+from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, selective_scan  # noqa: E402
 
 SYMBOLS, CLASSES, WIDTH = 5, 4, 32
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -86,3 +87,22 @@ def test_signed_eigenvalues_flip():
     positive = MambaTracker(SYMBOLS, CLASSES, WIDTH, 1, "positive").double()
     positive.load_state_dict(ours.state_dict())
     assert not torch.allclose(ours(words()), positive(words()))
+
+
+@pytest.mark.parametrize("spread", [POSITIVE, SIGNED])
+def test_mamba_scan_is_its_recurrence(spread):
+    """Outputs, last channels and every gradient, against the recurrence step by step; odd sizes."""
+    batch, time, inner, state = 3, 7, 10, 5
+    shapes = [(batch, time, inner), (inner, state), (batch, time, inner), *[(batch, time, state)] * 2]
+    made = torch.Generator().manual_seed(0)
+    given = [torch.randn(s, generator=made, dtype=torch.float64) for s in [*shapes, (batch, inner, state)]]
+    given[0], given[1] = given[0].exp(), -given[1].exp()
+    step, A, u, B, C, s = given = [part.requires_grad_() for part in given]
+    ys = []
+    for t in range(time):
+        decay = spread[0](torch.exp(step[:, t].unsqueeze(-1) * A))
+        s = decay * s + (step[:, t] * u[:, t]).unsqueeze(-1) * B[:, t].unsqueeze(1)
+        ys.append(s @ C[:, t].unsqueeze(-1))
+    slow, fast = (torch.cat(ys, dim=-1).mT, s), selective_scan(*given, spread)
+    a, b = (torch.autograd.grad(y.sin().sum() + last.cos().sum(), given) for y, last in (slow, fast))
+    torch.testing.assert_close((*fast, *b), (*slow, *a))

@@ -1,8 +1,11 @@
 """The command, on stores that hold all records already, and the page that is written from records."""
 
+import csv
 import gzip
-import importlib.util
+import importlib
 import json
+import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -35,16 +38,31 @@ def test_a_table_that_is_all_in_the_store_is_shown_without_a_run(tmp_path: Path)
     shown = json.loads(json.dumps(result.to_dict()))
     assert not result.failed
     assert shown["runs"]["ran"] == 0
-    assert len(shown["rows"]) == 22
-    full = next(row for row in shown["rows"] if (row["model"], row["recipe"]) == ("full", "statewise"))
+    assert len(shown["rows"]) == len(PAPER.plan("table-addition", "quick"))
+    full = next(row for row in shown["rows"] if (row["model"], row["reading"]) == ("full", "statewise"))
     assert [cell["verdict"] for cell in full["cells"]] == ["agrees"] * 6
     files = {file.name for file in (tmp_path / "out").iterdir()}
-    assert {"table-addition.csv", "table-addition-stated.png", "table-addition-baseline.svg"} <= files
+    assert {"table-addition.csv", "table-addition-cells.csv", "table-addition.png", "table-addition.svg"} <= files
     text = str(result)
-    assert "ours / paper / ceiling" in text
-    assert " 1.00 / 0.66 / 1.00 ↑" in text
+    split = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    heading, rotations = (line for line in split if line[0] in ("model", "rotations (R2)"))
+    assert heading[:6] == ["model", "m", "paper", "letter", "normalised", "squared"]
+    assert heading[6:] == ["ours 500", "ours 10,000", "ours polished", "ours proven", "ceiling"]
+    assert rotations == ["rotations (R2)", "2", "1.00", *["1.00 ="] * 4, "1.00", "–", "–", "1.00"]
     assert "-0.00" not in text
     assert "above the paper" in text
+    with (tmp_path / "out" / "table-addition.csv").open() as lines:
+        written = [row for row in csv.DictReader(lines) if (row["model"], row["m"]) == ("rotation", "25")]
+    assert [(row["paper"], row["squared_test"], row["ceiling"]) for row in written] == [("0.37", "1.0", "1.0")]
+
+
+def test_equal_terms_have_a_table_of_tasks(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "losses", 1.0)
+    result = reproduce("losses", store=store, out=tmp_path / "out")
+    assert {"losses.csv", "losses.png"} <= {file.name for file in (tmp_path / "out").iterdir()}
+    assert result.to_dict()["column"] == "task"
+    assert "permutations 10" in str(result)
+    assert "does not survive" in str(result)
 
 
 def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
@@ -55,9 +73,10 @@ def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
     assert {row["character"] for row in shown["parts"]} == {1, 2, 3, 4, 5}
     weights = [row["weight"] for row in shown["parts"][:32]]
     assert weights == sorted(weights, reverse=True)
-    assert len(shown["parts"]) == 3 * 32
+    assert len(shown["parts"]) == 5 * 32
     files = {file.name for file in (tmp_path / "out").iterdir()}
-    assert files == {"figure4.csv", "figure4-planes.csv", "figure4.png", "figure4.svg", "figure4.jsonl.gz"}
+    written = {"figure4.csv", "figure4-cells.csv", "figure4-planes.csv", "figure4.jsonl.gz"}
+    assert files == written | {"figure4.png", "figure4.svg"}
 
 
 def test_the_records_behind_a_table_fill_another_store_with_it(tmp_path: Path) -> None:
@@ -129,13 +148,12 @@ def test_frozen_networks_are_drawn(tmp_path: Path) -> None:
 
 
 def maker() -> ModuleType:
-    file = Path(__file__).parents[2] / "docs" / "make_reproduction.py"
-    spec = importlib.util.spec_from_file_location("make_reproduction", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    docs = str(Path(__file__).parents[2] / "docs")
+    sys.path.insert(0, docs)
+    try:
+        return importlib.import_module("make_reproduction")
+    finally:
+        sys.path.remove(docs)
 
 
 def whole(folder: Path) -> str:
@@ -143,7 +161,8 @@ def whole(folder: Path) -> str:
 
 
 def test_the_pages_say_what_was_not_run(tmp_path: Path) -> None:
-    assert whole(tmp_path).count("Not run.") == len(PAPER.names()) + 2
+    # every page, the computed parts of two figures, and the summary
+    assert whole(tmp_path).count("Not run.") == len(PAPER.names()) + 3
 
 
 def test_the_pages_show_partial_records_with_reasons(tmp_path: Path) -> None:
@@ -157,7 +176,33 @@ def test_the_pages_show_partial_records_with_reasons(tmp_path: Path) -> None:
     assert "## Preset paper" not in shown
     assert "| 0 | 3.0000 |" in shown
     assert "drift: 1.00 on training lengths, 0.00 at 500" in shown.replace("Drift", "drift")
-    assert "1.00/0.37/1.00\u00a0↑" in shown
+    assert "| 25 | 0.37 | 0.00\u00a0↓ | 0.00\u00a0↓ | 0.00\u00a0↓ | 1.00\u00a0↑ | 1.00 | – | – | 1.00 |" in shown
+    # rotations and full networks, without m = 2
+    assert "| its protocol, squared error | 0 of 8 |" in shown
+    assert "| ours | 8 of 8 | `full` 5, `rotation` 3 |" in shown
+
+
+def test_readme_has_a_table_of_records_between_its_marks(tmp_path: Path) -> None:
+    made = maker()
+    text = "# A\n\n<!-- table -->\nold\n<!-- end -->\nafter"
+    assert made.readme(text, tmp_path) == text
+    runs = [run for name in made.TABLES[:2] for run in PAPER.runs(name, "quick") if run.model == "full"]
+    solved = {"status": "converged", "horizon": 3 * 10**12, "scores": [{"length": 10_000, "score": 1.0}]}
+    records = [record(run, 0.5, **({"polished": solved} if run.polish else {})) for run in runs]
+    with gzip.open(tmp_path / "some.jsonl.gz", "wt") as lines:
+        lines.writelines(one.to_json() + "\n" for one in records)
+    shown = made.readme(text, tmp_path)
+    rows = [line for line in shown.splitlines() if line.startswith("| modular") or line.startswith("| random")]
+    assert len(rows) == 12
+    half = "0.50 / 0.50"
+    assert rows[0] == (
+        f"| modular addition | full bilinear | 1.00 / 1.00 | {half} | {half} | {half} | {half} "
+        "| 1.00 / 1.00 | 3.0e12 / 3.0e12 |"
+    )
+    # the paper's number stands where nothing was run
+    assert rows[5].startswith("| modular addition | LSTM | 0.98 / 0.00 | – / – |")
+    assert shown.endswith("<!-- end -->\nafter")
+    assert "old" not in shown
 
 
 def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without_a_pause() -> None:

@@ -13,7 +13,7 @@ from statewise.report.entries import subject_of
 from statewise.runs import build_untrained, parse_record
 from statewise.store import Store
 
-TABLES = ("table-addition", "table-machine", "table-arithmetic")
+TABLES = ("table-addition", "table-machine", "table-arithmetic", "losses")
 FIGURES = ("figure2", "figure3", "figure4")
 # how far each model goes: the largest m that it tracks on sums, random machines and arithmetic
 REACH = {"full": (50, 50, 25), "cp": (25, 10, 10), "block": (50, 2, 2), "rotation": (50, 2, 0), "diagonal": (2, 2, 0)}
@@ -33,7 +33,8 @@ def written_record(options, number=0):
     place = next((i for i, name in enumerate(NAMES) if options.task.startswith(name)), 0)
     reached = REACH.get(level, (0, 0, 0))[place]
     skill = 1.0 if size <= reached else max(0.0, random.normal(0.05, 0.05))
-    skill *= 1.0 if options.recipe == "statewise" or level in ("lstm", "rnn") else random.choice([1.0, 0.6, 0.1])
+    letter = options.recipe == "stated" and (options.readout, options.loss) == ("plain", "cross-entropy")
+    skill *= random.choice([1.0, 0.6, 0.1]) if letter and level not in ("lstm", "rnn") else 1.0
     skill *= 1.0 if options.additive == "none" else 0.3
     skill *= 1.0 if options.samples is None else min(1.0, options.samples / 2048)
     skill, status = float(skill), "diverged" if random.random() < 0.02 else "done"
@@ -52,7 +53,8 @@ def written_record(options, number=0):
         for step in range(options.every, steps + 1, options.every)
     ]
     done = status == "done"
-    return {
+    polished = {"polished": _polished(options, skill, size)} if done and options.polish else {}
+    return polished | {
         "key": options.key(),
         "status": status,
         "config": options.to_dict(),
@@ -76,6 +78,20 @@ def failed_record(options, reason):
     """The record of a run that could not be run."""
     written = {"key": options.key(), "status": "failed", "config": options.to_dict(), "reason": reason}
     return parse_record(json.dumps(written))
+
+
+def _polished(options, skill, size):
+    solved = skill > 0.9
+    return {
+        "status": "converged" if solved else "not converged",
+        "objective": "values",
+        "rank": size,
+        "residual": 1e-29 if solved else 1e-3,
+        "horizon": 1_600_000_000_000 if solved else None,
+        "scores": [_score(n, 1.0 if solved else skill, size) for n in options.test_lengths],
+        "rounds": 12,
+        "seconds": 3.5,
+    }
 
 
 def _score(length, score, classes):
@@ -138,7 +154,7 @@ def fill(directory, names=(*TABLES, *FIGURES), preset="quick", every=1, further=
     records = [record_of(run, number) for number, run in enumerate(runs.values())]
     weights = {}
     for key, run in runs.items():
-        small = run.recipe == "statewise" and run.seed == 0 and run.additive == "none"
+        small = run.recipe == "statewise" and run.seed == 30 and run.additive == "none"
         sums = run.task in ("modular_addition(5)", "modular_addition(10)") and run.samples is None
         if small and run.model == "rotation" and sums:
             weights[key] = rotation_weights(run, 1e-4)

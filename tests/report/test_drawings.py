@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
-from statewise.papers import Cell, Row, Table
+from statewise.papers import Cell, Row, Table, read_paper
 from statewise.papers.rotations import PlaneRow, angles_of, plane_rows
 from statewise.papers.verdicts import NOT_LEARNED
 from statewise.report.angles import draw_angles
@@ -55,12 +55,13 @@ def test_numbers_have_two_digits_and_0_has_no_sign():
 
 def cell(**given):
     texts = dict.fromkeys(("where", "ceiling_reason", "note", "budget"), "")
-    plain = {"task": "modular_addition(5)", "m": 5, "scores": (), "median": 0.0, "by_rate": {}, "published": 0.0}
+    plain = {"task": "modular_addition(5)", "column": 5, "scores": (), "median": 0.0, "by_rate": {}, "published": 0.0}
     return Cell(**plain | texts | {"ceiling": 1.0} | given)
 
 
 def table(one):
-    return Table("table-addition", "Sums", "quick", (5,), (Row("full", "full", "stated", (one,)),))
+    rows = (Row("full", "full", "stated", (one,)),)
+    return Table("table-addition", "Sums", "quick", (5,), rows, {"stated": read_paper().readings["stated"]})
 
 
 def test_cells_that_were_not_learned_have_their_own_mark(tmp_path, monkeypatch):

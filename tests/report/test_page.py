@@ -169,9 +169,11 @@ def test_the_listing_leaves_out_what_was_not_recorded():
 def test_figures_are_drawn_from_their_runs(store):
     entries = read_entries(store.records())
     (data,), (additive,) = data_sheets(entries), additive_sheets(entries)
-    assert {key.text for key in data.legend} >= {"full, statewise", "rnn, stated"}
-    recipes = [(panel.title, panel.note.split(", ")[1]) for panel in additive.panels]
-    assert recipes == [(m, f"{recipe} recipe") for recipe in ("stated", "statewise") for m in ("full", "block(2)")]
+    assert {key.text for key in data.legend} == {"full, H 64", "full, H 8", "block(2)", "rotation", "rnn", "lstm"}
+    trained = ["stated recipe", "stated recipe, state normalised", "stated recipe, squared error", "statewise recipe"]
+    assert [panel.note for panel in data.panels] == trained
+    found = {(panel.title, panel.note.split(", ", 1)[1].split(", H")[0]) for panel in additive.panels}
+    assert found == {(model, training) for model in ("full", "block(2)") for training in trained}
     assert {key.text for key in additive.legend} == {"no additive term", "constant term", "input term"}
     angles = draw_angles(store, entries)
     assert angles is not None
@@ -350,8 +352,8 @@ def test_the_command_writes_the_page(tmp_path):
     fill(tmp_path / "store", names=("figure4",))
     out = tmp_path / "deep" / "report.html"
     written = report(tmp_path / "store", out)
-    assert written.to_dict() == {"report": str(out), "runs": 3, "figures": []}
-    assert str(written) == f"report  {out}\nruns    3"
+    assert written.to_dict() == {"report": str(out), "runs": 5, "figures": []}
+    assert str(written) == f"report  {out}\nruns    5"
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     with pytest.raises(RunError, match="is not an"):
         report(tmp_path / "store", tmp_path / "report.pdf")

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
-from statewise.papers import Cell, Row, Table
+from statewise.papers import Cell, Row, Table, read_paper
 from statewise.papers.verdicts import ABOVE, AGREES, NOT_RUN
 from statewise.report import palette
 from statewise.report.charts import Key, Line, degrees, draw_chart, kinds, log_axis, score_axis
 from statewise.report.entries import read_entries
 from statewise.report.panels import learning_sheets, length_sheets
-from statewise.report.paper_figures import draw_rows, draw_table, write_figure
+from statewise.report.paper_figures import write_figure, write_readings
+from statewise.report.paper_tables import draw_table
 from tests.report.test_judged import record
 
 # Machado, Oliveira and Fernandes 2009, at full severity, on linear red, green and blue
@@ -152,11 +153,6 @@ def test_learning_curves_are_marked_and_seeds_behind_their_median_are_not():
     assert len(outlines(lengths.panels[0].charts[0], "point")) == len(entries[0].scores)
 
 
-def test_a_dashed_key_keeps_its_dashes_beside_its_mark():
-    assert 'class="line c2 dashed"' in Key("c2", "text", dashed=True).picture
-    assert "dashed" not in Key("c2", "text").picture
-
-
 def test_figures_have_the_colours_of_the_light_page_and_marks_of_the_same_shapes():
     light, _ = colours_of("c", "light")
     assert [rgb(colour).tolist() for colour in palette.light_kinds()] == [colour.tolist() for colour in light]
@@ -165,11 +161,11 @@ def test_figures_have_the_colours_of_the_light_page_and_marks_of_the_same_shapes
     assert len(palette.light_scale()) == 11
 
 
-def cell(m, best, published, verdict, ceiling):
+def cell(column, best, published, verdict, ceiling):
     texts = dict.fromkeys(("where", "ceiling_reason", "note", "budget", "task"), "")
     return Cell(
         **texts,
-        m=m,
+        column=column,
         best=best,
         scores=(),
         median=best,
@@ -180,57 +176,71 @@ def cell(m, best, published, verdict, ceiling):
     )
 
 
-def table(columns):
+def table(columns, column="m"):
     first = cell(columns[0], None, 1.0, NOT_RUN, 1.0)
-    cells = (first, *(cell(m, 1.0, 0.66, ABOVE, None) for m in columns[1:]))
+    cells = (first, *(cell(m, 0.77, 0.66, ABOVE, None) for m in columns[1:]))
+    lstm = tuple(cell(m, 0.0, None, AGREES, 1.0) for m in columns)
     rows = (
         Row("full bilinear", "full", "stated", cells),
-        Row("a model with a long name, maps", "cp", "stated", cells[:1]),
-        Row("LSTM", "lstm", "baseline", tuple(cell(m, 0.0, 0.0, AGREES, 1.0) for m in columns)),
+        Row("full bilinear", "full", "normalised", cells),
+        Row("a model with a long name, maps", "cp(8)", "stated", lstm[:1]),
+        Row("LSTM", "lstm", "stated", lstm),
+        Row("GRU", "gru", "stated", (cell(columns[0], None, None, NOT_RUN, None),)),
     )
-    return Table("table-addition", "Modular addition: score at length 500", "quick", tuple(columns), rows)
+    published = {("full", m): 1.0 if m == columns[0] else 0.66 for m in columns}
+    readings = {name: read_paper().readings[name] for name in ("stated", "normalised")}
+    name = "table-addition"
+    return Table(name, "Modular addition", "quick", tuple(columns), rows, readings, published=published, column=column)
 
 
-@pytest.mark.parametrize("columns", [[2], [2, 3], [2, 3, 5, 10, 25, 50], list(range(2, 14))])
+NAMED = ["addition 5", "permutations 10", "S5"]
+
+
+@pytest.mark.parametrize("columns", [[2], [2, 3], [2, 3, 5, 10, 25, 50], list(range(2, 14)), NAMED])
 def test_a_picture_of_a_table_has_all_its_words_inside_and_apart(columns):
     figure, axes = pyplot.subplots(layout="constrained")
     try:
-        draw_table(table(columns), "stated")(axes)
+        draw_table(table(columns))(axes)
         figure.canvas.draw()
-        texts = [text for text in (*axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels()) if text.get_text()]
+        texts = [text for text in axes.texts if text.get_text()]
         boxes = [text.get_window_extent() for text in texts]
-        for box in boxes:
-            assert box.x0 >= 0
-            assert box.y0 >= 0
-            assert box.x1 <= figure.bbox.x1
-            assert box.y1 <= figure.bbox.y1
+        for text, box in zip(texts, boxes, strict=True):
+            assert box.x0 >= 0, text
+            assert box.y0 >= 0, text
+            assert box.x1 <= figure.bbox.x1, text
+            assert box.y1 <= figure.bbox.y1, text
         overlaps = [
             (a.get_text(), b.get_text())
             for (a, one), (b, other) in itertools.combinations(zip(texts, boxes, strict=True), 2)
             if one.overlaps(other)
         ]
         assert overlaps == []
-        shown = [text.get_text() for text in texts]
-        assert ("0.66 / –" in shown) == (len(columns) > 1)
-        assert "LSTM" not in shown
     finally:
         pyplot.close(figure)
 
 
-def test_a_picture_of_a_table_says_what_its_cells_do():
+def test_a_picture_of_a_table_shows_the_paper_and_every_reading_of_what_was_run():
     figure, axes = pyplot.subplots()
     try:
-        draw_table(table([2, 3]), "stated")(axes)
+        draw_table(table([2, 3]))(axes)
         shown = [text.get_text() for text in axes.texts]
+        # the paper's line stands once, above both readings of the only model that has one
+        assert shown.count("the paper") == 1
+        assert (shown.count("0.66"), shown.count("1.00"), shown.count("0.77")) == (1, 1, 2)
         assert shown.count("not run") == 2
-        assert shown.count("1.00 / 1.00") == 2
-        assert shown.count("↑") == 1
-        assert any("↑ above the paper" in text and "agrees" not in text for text in shown)
+        assert shown.count("its protocol to the letter") == 3
+        assert shown.count("its protocol, state normalised in training") == 1
+        assert "LSTM" in shown
+        assert "GRU" not in shown
     finally:
         pyplot.close(figure)
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path):
-    for drawn in (draw_table(table([2, 3, 5]), "stated"), draw_rows(table([2, 3, 5]))):
-        first, second = (write_figure(tmp_path / name, "table", drawn) for name in ("first", "second"))
+    drawn = table([2, 3, 5])
+    for draw in (
+        lambda out: write_figure(out, "table", draw_table(drawn)),
+        lambda out: write_readings(out, "curves", drawn),
+    ):
+        first, second = (draw(tmp_path / name) for name in ("first", "second"))
         assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]

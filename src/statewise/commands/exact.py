@@ -83,6 +83,7 @@ class Certification(Result):
             "counterexample": shown,
             "reason": verdict.reason,
             "shortest": verdict.shortest,
+            "judged": "sequences of the task" if verdict.restricted else "all words",
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +99,8 @@ class Certification(Result):
     def verdict_lines(self) -> Lines:
         """Return the verdict alone for a reader."""
         verdict, found = self.verdict, self.verdict.counterexample
-        from_length = f"all words of at least {verdict.shortest} symbols" if verdict.shortest else "all words"
+        every = "all sequences of the task" if verdict.restricted else "all words"
+        from_length = f"{every} of at least {verdict.shortest} symbols" if verdict.shortest else every
         if verdict.status == "proven":
             return [("proven", f"equal on {from_length} ({verdict.method}: {verdict.reason})")]
         lines: Lines = []
@@ -113,7 +115,7 @@ class Certification(Result):
             lines = [("unknown", verdict.reason)]
         if verdict.horizon is not None:
             judged = f"{verdict.shortest} to {verdict.horizon:,} symbols"
-            lines.append(("horizon", f"all words of {judged} are right (proven)"))
+            lines.append(("horizon", f"{every} of {judged} are right (proven)"))
             if found is None:
                 lines.append(("beyond", verdict.reason))
         return lines
@@ -133,6 +135,7 @@ def certify(
     shortest: int | None = None,
     seconds: float = 20.0,
     work: int | None = None,
+    all_words: bool = False,
     out: PathLike | None = None,
 ) -> Certification:
     """Prove that a network equals a machine on all words, or find a word on which it does not.
@@ -144,6 +147,7 @@ def certify(
         shortest: judge words of at least so many symbols
         seconds: how long to search for a wrong word
         work: search for so many hidden-state updates instead, whatever the clock says
+        all_words: judge sequences too that the task never draws: those that lead to an output named "error"
         out: write the verdict to this file
     """
     for name, value in (("seconds", seconds), ("shortest", shortest or 0), ("work", work or 0)):
@@ -157,7 +161,10 @@ def certify(
         network = network_of_run(opened)
         target = _aligned(opened, target)
         least = opened.shortest if shortest is None else shortest
-        verdict = decide(network, target, least, seconds, work=work)
+        # what was trained has seen sequences of its task only; what was written from a machine has them all
+        origin = "trained" if opened.manifest is None else opened.manifest.origin
+        every = all_words or origin not in ("trained", "polished")
+        verdict = decide(network, target, least, seconds, work=work, all_words=every)
     found = Certification(verdict, target, opened.where)
     file = path_of(out)
     if file is None:

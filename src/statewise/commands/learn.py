@@ -104,7 +104,7 @@ def learn(words: PathLike | LabelledWords | Sequence[tuple], method: str = "auto
     with torch_threads(1):
         learned = find(data, method, name=name)
         compiled = compile_machine(learned.machine)
-        verdict = certify(network_of(compiled.model), learned.machine, seconds=0.0)
+        verdict = certify(network_of(compiled.model), learned.machine, seconds=0.0, all_words=True)
     if verdict.status != "proven":
         raise RunError(
             f"the network of the learned machine of {learned.machine.states} states is not proven equal to it: "

@@ -3,16 +3,17 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.commands.inputs import PathLike, check_least, path_of, torch_threads
-from statewise.errors import NetworkError
+from statewise.errors import NetworkError, shorten
 from statewise.runs.directory import NetworkManifest, check_free, write_network
 from statewise.runs.run import Run, RunLike, load
 from statewise.wording import Lines, Result
 
 if TYPE_CHECKING:
-    from statewise.theory.polished import Polished
+    from statewise.theory.polish import LabelledSource, Polished
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class PolishedNetwork(Result):
         """Return what was reached for a reader."""
         found = self.polished
         proven = "nothing is proven" if self.horizon is None else f"all sequences of up to {self.horizon:,} symbols"
-        solved = f"{found.rounds} rounds over {found.sequences:,} sequences of 2 to 8 symbols, {self.seconds:.1f} s"
+        solved = f"{found.rounds} rounds over {found.sequences:,} sequences of 1 to 8 symbols, {self.seconds:.1f} s"
         lines = [
             ("polished", f"{found.outcome}: residual {found.residual:.1e} ({found.objective}; {solved})"),
             ("network", f"{found.level}, hidden size {found.rank}: {found.reason}"),
@@ -71,52 +72,67 @@ def polish(
     rank: int | None = None,
     seconds: float = 120.0,
     seed: int = 0,
+    data: PathLike | None = None,
     out: PathLike | None = None,
     show: Callable[[str], None] | None = None,
 ) -> Run:
-    """Reduce a trained network to the subspace that it tracks, and solve for its answers to machine precision.
+    """Reduce a trained network to what it tracks, and solve for its answers to machine precision.
 
     Args:
         run: the directory of a trained network
         rank: the hidden size to keep; else it is chosen (full and cp only)
         seconds: how long to solve
         seed: of the sequences that are solved for
+        data: solve for these labelled sequences (.jsonl or .csv) instead of ones drawn from the task
         out: the directory of the polished network
         show: called with a line after each round
     """
     check_least("seconds", seconds, 0)
     check_least("seed", seed, 0)
-    directory = path_of(out)
+    directory, file = path_of(out), path_of(data)
     if directory is not None:
         check_free(directory)
     opened = load(run)
 
-    from statewise.models import StateTracker
-    from statewise.theory import network_of
-    from statewise.theory.certify import certify
-    from statewise.theory.polish import polish_tracker
+    from statewise.theory.polish.recording import polish_network
 
-    if opened.supervision == "chain":
-        raise NetworkError("the network was trained on chains of thought; polish one with supervision final or aligned")
     with torch_threads(1):
-        model = opened.model
-        # what is no product of matrices is refused with its reason
-        network_of(model)
-        assert isinstance(model, StateTracker)
+        source = None if file is None else _own_sequences(file, opened)
         began = time.perf_counter()
 
         def see(number: int, residual: float) -> None:
             if show is not None:
                 show(f"round {number}: residual {residual:.1e}, {time.perf_counter() - began:.1f} s")
 
-        found = polish_tracker(model, opened.task, seed, rank, seconds, see)
+        found, horizon = polish_network(opened, source, seed, rank, seconds, see)
         took = round(time.perf_counter() - began, 2)
-        verdict = certify(network_of(found.model), opened.machine, opened.shortest, seconds=0.0)
     where = None if directory is None else str(directory)
-    summary = PolishedNetwork(found, verdict.horizon, took, where)
+    summary = PolishedNetwork(found, horizon, took, where)
     manifest = NetworkManifest(
         origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=summary.to_dict()
     )
     if directory is not None:
         write_network(directory, found.model, opened.machine, manifest)
     return Run(opened.machine, directory, manifest=manifest, summary=summary, held=found.model)
+
+
+def _own_sequences(file: Path, run: Run) -> "LabelledSource":
+    """Read labelled sequences, in the symbols and outputs of a run's machine."""
+    from statewise.theory import read_words
+    from statewise.theory.polish import OwnSequences
+
+    read, machine = read_words(file), run.machine
+    for kind, names, known in (
+        ("symbol", read.alphabet, machine.alphabet),
+        ("label", read.output_names, machine.output_names),
+    ):
+        strange = [name for name in names if name not in known]
+        if strange:
+            raise NetworkError(
+                f'{shorten(file.name)} has the {kind} "{shorten(strange[0])}", which the network does not; '
+                f"expected {shorten(', '.join(known), 80)}"
+            )
+    symbols = [machine.alphabet.index(name) for name in read.alphabet]
+    labels = [machine.output_names.index(name) for name in read.output_names]
+    words = [tuple(symbols[a] for a in word) for word in read.words]
+    return OwnSequences(words, [labels[c] for c in read.counts.argmax(axis=1).tolist()], machine.classes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from statewise.commands.inputs import PathLike, path_of, torch_threads
 from statewise.errors import RunError, shorten
 from statewise.sweep import EngineOptions, GridOutcome, GridPlan, Limits, ShowProgress, plan_grid, run_grid
-from statewise.wording import Lines, Result, columns, fixed
+from statewise.wording import Lines, Result, columns, counted
 
 if TYPE_CHECKING:
     from statewise.papers import Paper, Table
@@ -56,7 +56,7 @@ class Reproduction(Result):
         if self.table is None:
             made["rows"] = [fact.to_dict() for fact in self.facts]
         else:
-            made |= self.table.to_dict() | {"reply": list(self.claims)}
+            made |= self.table.to_dict() | {"claims": list(self.claims)}
         made |= {"parts": [row.to_dict() for row in self.parts.rows]} if self.parts and self.parts.rows else {}
         return made | ({} if self.out is None else {"files": [str(file) for file in self.files]})
 
@@ -137,7 +137,7 @@ def _of_records(made: Reproduction, paper: "Paper", store: Path, out: Path | Non
         parts = parts_of(table, opened)
         keys = [key for row in table.rows for cell in row.cells for key in cell.runs]
         records = [record for key in keys if (record := opened.record(key)) is not None]
-    made = replace(made, table=table, claims=tuple(judge_claims(table)), parts=parts)
+    made = replace(made, table=table, claims=tuple(judge_claims(paper, table)), parts=parts)
     if out is None:
         return made
     files = write_table(table, parts, out)
@@ -157,28 +157,37 @@ def _of_facts(made: Reproduction, paper: "Paper", out: Path | None) -> Reproduct
 
 
 def _table_lines(table: "Table") -> list[str]:
-    """Write a table: ours / the paper's / the ceiling in every cell, and whether they agree."""
+    """Write a table, a line for each model in each column; models that were not run are counted below."""
+    from statewise.papers import headings_of, lines_of
     from statewise.papers.verdicts import MARKS
 
-    shown = [["ours / paper / ceiling", "recipe", *(f"{table.column} = {column:,}" for column in table.columns)]]
-    for row in table.rows:
-        cells = [
-            f"{_number(c.best):>5} / {_number(c.published)} / {_number(c.ceiling)} {MARKS.get(c.verdict, '')}"
-            for c in row.cells
-        ]
-        shown.append([row.label, row.recipe, *cells])
-    legend = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
-    return [*columns(shown), legend]
+    headings, lines = headings_of(table), lines_of(table)
+    shown = [["model", table.column, *(heading.short for heading in headings)]]
+    before = ""
+    for line in filter(lambda line: line.has_run, lines):
+        numbers = [f"{line.text(h)} {line.mark(h)}".strip() for h in headings]
+        # a model is named once
+        shown.append([line.label if line.label != before else "", _column(line.column), *numbers])
+        before = line.label
+    missing = sum(not line.has_run for line in lines)
+    legend = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items()) if "paper" in table.beside else ""
+    left = f"{counted(missing, 'line')} not run" if missing else ""
+    return [*columns(shown), *(text for text in (legend, left) if text)]
 
 
 def _note_lines(table: "Table") -> list[str]:
     """Write the cells that do not agree with the paper, with the likely reason of each."""
     return [
-        f"{row.label} ({row.recipe}), {table.column} = {cell.m:,}: {cell.verdict} ({cell.budget}): {cell.note}"
+        f"{row.label} ({row.reading}), {table.column} = {_column(cell.column)}: "
+        f"{cell.verdict} ({cell.budget}): {cell.note}"
         for row in table.rows
         for cell in row.cells
         if cell.note
     ]
+
+
+def _column(column: "int | str") -> str:
+    return f"{column:,}" if isinstance(column, int) else column
 
 
 def _part_lines(table: "Table", parts: "Parts") -> list[str]:
@@ -202,10 +211,6 @@ def _fact_lines(facts: "Sequence[Fact]") -> list[str]:
 
 def _after_a_gap(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
-
-
-def _number(score: float | None) -> str:
-    return "   -" if score is None else fixed(score)
 
 
 def _value(value: str | int | float) -> str:

@@ -46,6 +46,7 @@ def train(
     seed: int | None = None,
     validation: int | None = None,
     stop_score: float | None = None,
+    polish: bool | None = None,
     threads: int = 1,
     tensorboard: bool = False,
     show: ShowMetrics | None = None,
@@ -75,6 +76,7 @@ def train(
         seed: of weights and sequences
         validation: set so many further sequences aside, and report them
         stop_score: end once this score is reached at length 500
+        polish: polish the trained network too, and test it again; it is kept in OUT/polished
         threads: torch threads; one is bit for bit repeatable
         tensorboard: write scalars for TensorBoard into OUT/events
         show: called after each evaluation with what was measured and the number of steps
@@ -108,7 +110,13 @@ def train(
             if show is not None:
                 show(metrics, steps)
 
-        return execute_one(PlannedRun(options, directory, kept, own), see)
+        run = execute_one(PlannedRun(options, directory, kept, own), see)
+        if not options.polish:
+            return run
+
+        from statewise.theory.polish.recording import polish_recorded
+
+        return polish_recorded(run)
 
 
 def _hash_of(machine: Machine) -> str | None:

@@ -28,13 +28,18 @@ def reachable_order(machine: Machine) -> Int[np.ndarray, " reached"]:
     return np.concatenate(order)
 
 
-def access_words(machine: Machine) -> dict[int, Word]:
-    """Return a shortest word to each reachable state, the start first; their prefixes are among them."""
+def access_words(machine: Machine, legal: Bool[np.ndarray, "state symbol"] | None = None) -> dict[int, Word]:
+    """Return a shortest word to each reachable state, the start first; their prefixes are among them.
+
+    Args:
+        machine: whose states are reached.
+        legal: which symbols may follow which states; None allows all.
+    """
     words: dict[int, Word] = {machine.start: ()}
     order = [machine.start]
     for here in order:
         for symbol, there in enumerate(machine.delta[here].tolist()):
-            if there not in words:
+            if there not in words and (legal is None or legal[here, symbol]):
                 words[there] = (*words[here], symbol)
                 order.append(there)
     return words

@@ -5,9 +5,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Recipe = Literal["stated", "statewise", "baseline"]
+# a value of m or of an option, or the name of a task
+Column = int | str
+# of both presets, or of each
+Columns = tuple[Column, ...] | Mapping[str, tuple[Column, ...]]
 # of an option of a run, as TOML has it
-OptionValue = str | int | float | tuple[int, ...]
+OptionValue = str | bool | int | float | tuple[int, ...]
+# what a table shows of a cell: scores on training lengths, at the paper's length, at the longest, and of the polished
+# network at the longest; and the length up to which polished networks are proven
+Shown = Literal["training", "test", "longest", "polished", "proven"]
 
 
 class _Data(BaseModel):
@@ -46,21 +52,41 @@ class PublishedRow(_Data):
     scores: Mapping[int, float]
 
 
-class Block(_Data):
-    """Rows of a grid: models under recipes.
+class Reading(_Data):
+    """One way to read the paper's training, or ours: a recipe, and what differs from it.
 
     Args:
-        recipes: each makes a row for each model.
+        title: for a reader.
+        short: the same in a word.
+        recipe: of the library, from which it starts.
+        options: what differs from that.
+        shows: what tables show of its cells.
+    """
+
+    title: str
+    short: str
+    recipe: Literal["stated", "statewise"]
+    options: Mapping[str, OptionValue] = Field(default_factory=dict, alias="set")
+    shows: tuple[Shown, ...] = ("test",)
+
+
+class Block(_Data):
+    """Rows of a grid: models under readings.
+
+    Args:
+        readings: each makes a row for each model.
         models: their specs, or the name of a list of the preset.
         label: what is added to the models' labels.
         task: where it is not the grid's.
+        columns: where they are not all of the grid's.
         options: of every run.
     """
 
-    recipes: tuple[Recipe, ...]
+    readings: tuple[str, ...]
     models: str | tuple[str, ...]
     label: str = ""
     task: str | None = None
+    columns: Columns | None = None
     options: Mapping[str, OptionValue] = Field(default_factory=dict, alias="set")
 
 
@@ -69,44 +95,80 @@ class Grid(_Data):
 
     Args:
         title: for a reader.
-        task: a machine; {m} stands for the column and {seed} for the run's seed.
-        columns: of both presets, or of each.
+        task: a machine, with {m} for the column and {seed} for the run's seed; or one for each column, by its name.
+        columns: where tasks do not name them.
         option: the option of a run that columns are values of, where they are not those of m.
-        first_seeds: by column, from where seeds are counted.
+        rate_by: whether the best rate is that of the paper's length, as the paper chooses, or that of training lengths.
+        beside: what tables show beside the readings.
         blocks: the rows.
     """
 
     title: str
-    task: str
-    columns: tuple[int, ...] | Mapping[str, tuple[int, ...]]
+    task: str | Mapping[str, str]
     blocks: tuple[Block, ...]
+    columns: Columns = ()
     option: str | None = None
-    first_seeds: Mapping[int, int] = Field(default_factory=dict)
+    rate_by: Literal["test", "training"] = "test"
+    beside: tuple[Literal["paper", "constant", "ceiling"], ...] = ("paper", "ceiling")
 
-    def columns_of(self, preset: str) -> tuple[int, ...]:
-        """Return the columns under a preset."""
-        return self.columns[preset] if isinstance(self.columns, Mapping) else self.columns
+    @property
+    def column(self) -> str:
+        """What columns are."""
+        return self.option or ("m" if isinstance(self.task, str) else "task")
+
+    def columns_of(self, preset: str, block: Block | None = None) -> tuple[Column, ...]:
+        """Return the columns under a preset, of all rows or of a block."""
+        if block is not None and block.columns is not None:
+            return _under(preset, block.columns)
+        return _under(preset, self.columns) if isinstance(self.task, str) else tuple(self.task)
+
+    def task_of(self, block: Block, column: Column) -> str:
+        """Return the machine of a column, with {seed} where each run draws its own."""
+        task = block.task or (self.task if isinstance(self.task, str) else self.task[str(column)])
+        return task.replace("{m}", str(column))
+
+
+def _under(preset: str, columns: Columns) -> tuple[Column, ...]:
+    return columns[preset] if isinstance(columns, Mapping) else columns
 
 
 class Rule(_Data):
     """What a preset sets for the runs that fit all that the rule names; what it does not name fits."""
 
-    recipes: tuple[Recipe, ...] | None = None
+    readings: tuple[str, ...] | None = None
     models: tuple[str, ...] | None = None
-    columns: tuple[int, ...] | None = None
+    columns: tuple[Column, ...] | None = None
     grids: tuple[str, ...] | None = None
     rates: tuple[float, ...] | None = None
     seeds: tuple[int, ...] | None = None
     options: Mapping[str, OptionValue] = Field(default_factory=dict, alias="set")
 
-    def fits(self, grid: str, model: str, kind: str, recipe: Recipe, column: int) -> bool:
+    def fits(self, grid: str, model: str, kind: str, reading: str, column: Column) -> bool:
         """Return whether a run fits; models are named with or without their arguments."""
         return (
-            (self.recipes is None or recipe in self.recipes)
+            (self.readings is None or reading in self.readings)
             and (self.models is None or model in self.models or kind in self.models)
             and (self.columns is None or column in self.columns)
             and (self.grids is None or grid in self.grids)
         )
+
+
+class Contrast(_Data):
+    """What the paper reports of two models, to be tested on equal terms.
+
+    Args:
+        claim: for a reader.
+        ahead: the model that is right at the paper's length.
+        behind: those that are not.
+        columns: of the grid.
+        published: whether the paper reports it; otherwise it is ours.
+    """
+
+    claim: str
+    ahead: str
+    behind: tuple[str, ...]
+    columns: tuple[Column, ...]
+    published: bool = True
 
 
 class Preset(_Data):

@@ -140,9 +140,11 @@ def facts_of(paper: Paper, name: str, preset: str) -> Sequence[Fact]:
 def parameters(paper: Paper, size: int) -> list[ParameterCount]:
     """Count the recurrent parameters of each level at H = D = size, beside the paper's formulas."""
     rows = []
-    for spec in paper.presets["paper"].models["levels"]:
+    for spec in dict.fromkeys(row.model for row in paper.plan("table-addition", "paper")):
         parsed = parse(spec)
         assert isinstance(parsed, Call)
+        if parsed.name not in LEVELS:
+            continue
         argument = int(parsed.args[0]) if parsed.args else 0
         kind = LEVELS[parsed.name]
         assert kind.count is not None
@@ -165,7 +167,7 @@ def propositions() -> list[PropositionCheck]:
 def _one_hot(task: str) -> PropositionCheck:
     machine = build(task)
     compiled = compile_machine(machine, "full")
-    verdict = certify(network_of(compiled.model), machine, seconds=0.0)
+    verdict = certify(network_of(compiled.model), machine, seconds=0.0, all_words=True)
     claim = f"one-hot states, hidden size {len(compiled.model.initial_state)}, answer all sequences correctly"
     return PropositionCheck(1, task, claim, verdict.status == "proven", f"{verdict.status}: {verdict.reason}")
 
@@ -173,7 +175,7 @@ def _one_hot(task: str) -> PropositionCheck:
 def _rotated(task: str) -> PropositionCheck:
     machine = build(task)
     compiled = compile_machine(machine, "rotation", torch.float64)
-    verdict = certify(network_of(compiled.model), machine, seconds=0.0)
+    verdict = certify(network_of(compiled.model), machine, seconds=0.0, all_words=True)
     horizon = math.inf if verdict.status == "proven" else verdict.horizon or 0
     claim = f"an Abelian group: {compiled.how}, in float64"
     bound = "" if horizon == math.inf else f" of up to {horizon:,} symbols"

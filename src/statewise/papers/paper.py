@@ -2,16 +2,27 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from statewise.errors import unknown_name
 from statewise.models.table import kind_of, label_of
-from statewise.papers.contents import Block, Citation, Grid, OptionValue, Preset, ProtocolItem, PublishedRow, Recipe
+from statewise.papers.contents import (
+    Block,
+    Citation,
+    Column,
+    Contrast,
+    Grid,
+    OptionValue,
+    Preset,
+    ProtocolItem,
+    PublishedRow,
+    Reading,
+)
 from statewise.training.options import RunOptions, resolve
 
 PRESETS = ("quick", "paper")
@@ -34,17 +45,17 @@ class PlannedCell:
         runs: their options, one for each rate and seed.
     """
 
-    column: int
+    column: Column
     runs: tuple[RunOptions, ...]
 
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """One model under one recipe, with the runs of each column."""
+    """One model under one reading, with the runs of each column that the row has."""
 
     label: str
     model: str
-    recipe: Recipe
+    reading: str
     cells: tuple[PlannedCell, ...]
 
 
@@ -58,6 +69,8 @@ class Paper(BaseModel):
         protocol: how its models were trained and tested.
         published_rows: its numbers.
         claims: what it claims besides numbers.
+        contrasts: what it reports of two models, to be tested on equal terms.
+        readings: how its training can be read, and ours.
         grids: the tables and figures that take runs.
         facts: the titles of what is computed.
         presets: budgets for the grids.
@@ -71,9 +84,26 @@ class Paper(BaseModel):
     protocol: Mapping[str, ProtocolItem]
     published_rows: tuple[PublishedRow, ...] = Field(alias="published")
     claims: Mapping[str, str]
+    contrasts: tuple[Contrast, ...]
+    readings: Mapping[str, Reading]
     grids: Mapping[str, Grid]
     facts: Mapping[str, str]
     presets: Mapping[str, Preset]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "Paper":
+        for grid in self.grids.values():
+            for block in grid.blocks:
+                _check_known("reading", block.readings, self.readings)
+                for name, preset in self.presets.items():
+                    if isinstance(block.models, str):
+                        _check_known("list of models", (block.models,), preset.models)
+                    _check_known("column", grid.columns_of(name, block), grid.columns_of(name))
+        for preset in self.presets.values():
+            for rule in preset.rules:
+                _check_known("reading", rule.readings or (), self.readings)
+                _check_known("grid", rule.grids or (), self.grids)
+        return self
 
     def names(self) -> list[str]:
         """Return what can be repeated: tables and figures that are trained for, and facts that are computed."""
@@ -89,7 +119,7 @@ class Paper(BaseModel):
             raise unknown_name("reproduction", name, self.names())
         return name in self.grids
 
-    def columns(self, name: str, preset: str) -> tuple[int, ...]:
+    def columns(self, name: str, preset: str) -> tuple[Column, ...]:
         """Return the columns of a table."""
         return self._grid(name, preset).columns_of(preset)
 
@@ -108,23 +138,27 @@ class Paper(BaseModel):
             PlannedRow(
                 label_of(model) + block.label,
                 model,
-                recipe,
+                reading,
                 tuple(
-                    PlannedCell(column, self._runs(name, preset, block, model, recipe, column))
-                    for column in grid.columns_of(preset)
+                    PlannedCell(column, self._runs(name, preset, block, model, reading, column))
+                    for column in grid.columns_of(preset, block)
                 ),
             )
             for block in grid.blocks
-            for recipe in block.recipes
             for model in (lists[block.models] if isinstance(block.models, str) else block.models)
+            for reading in block.readings
         ]
 
-    def published(self, table: str, model: str, column: int) -> Published | None:
+    def published(self, table: str, model: str, column: Column) -> Published | None:
         """Return the published score of a cell; None where there is none."""
         return self._published.get((table, model, column))
 
+    def published_scores(self, table: str) -> dict[tuple[str, Column], float]:
+        """Return the published scores of a table, by model and column."""
+        return {(model, column): known.score for (of, model, column), known in self._published.items() if of == table}
+
     @cached_property
-    def _published(self) -> dict[tuple[str, str, int], Published]:
+    def _published(self) -> dict[tuple[str, str, Column], Published]:
         return {
             (row.table, model, column): Published(score, row.where)
             for row in self.published_rows
@@ -154,15 +188,15 @@ class Paper(BaseModel):
         return self.grids[name]
 
     def _runs(
-        self, name: str, preset: str, block: Block, model: str, recipe: Recipe, column: int
+        self, name: str, preset: str, block: Block, model: str, reading: str, column: Column
     ) -> tuple[RunOptions, ...]:
-        grid, kind = self.grids[name], kind_of(model)
+        grid, kind, read = self.grids[name], kind_of(model), self.readings[reading]
         assert kind is not None
-        given: dict[str, OptionValue | None] = dict(self.presets[preset].options)
+        given: dict[str, OptionValue | None] = {**self.presets[preset].options, **read.options}
         rates: tuple[float | None, ...] = (None,)
         seeds: tuple[int, ...] = (0,)
         for rule in self.presets[preset].rules:
-            if rule.fits(name, model, kind.name, recipe, column):
+            if rule.fits(name, model, kind.name, reading, column):
                 given |= rule.options
                 rates, seeds = rule.rates or rates, rule.seeds or seeds
         given |= block.options
@@ -170,12 +204,12 @@ class Paper(BaseModel):
             given[grid.option] = column
             # a fixed set of sequences has one distribution of lengths
             given.pop("late", None)
-        given |= {"model": model, "recipe": "stated" if recipe == "baseline" else recipe}
-        task, first = block.task or grid.task, grid.first_seeds.get(column, 0)
+        given |= {"model": model, "recipe": read.recipe}
+        task = grid.task_of(block, column)
         return tuple(
-            resolve(given | {"task": task.format(m=column, seed=seed), "lr": rate, "seed": seed})
+            resolve(given | {"task": task.replace("{seed}", str(seed)), "lr": rate, "seed": seed})
             for rate in rates
-            for seed in (first + seed for seed in seeds)
+            for seed in seeds
         )
 
 
@@ -192,3 +226,10 @@ def read_paper(name: str = "ebrahimi2025") -> Paper:
 def _check_preset(preset: str) -> None:
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
+
+
+def _check_known(what: str, names: Iterable[Column], known: Iterable[Column]) -> None:
+    allowed = [str(name) for name in known]
+    for name in map(str, names):
+        if name not in allowed:
+            raise unknown_name(what, name, allowed)

@@ -1,10 +1,12 @@
 """How a score compares with a published one, and the likely reason where it does not agree."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
+from statewise.models.table import kind_of
 from statewise.training.options import RunOptions
 from statewise.wording import counted
 
@@ -14,8 +16,10 @@ NOT_PUBLISHED, NOT_RUN, NOT_LEARNED = "not published", "not run", "not learned"
 MARKS = {AGREES: "=", ABOVE: "↑", BELOW: "↓", NOT_LEARNED: "~"}
 # scores of some hundred sequences are this far from their mean, which at chance is 0
 NOISE = 0.05
-# on training lengths, the score of a network that has learned them, and of one that has not
-_LEARNED, _UNLEARNED = 0.95, 0.5
+# the score on training lengths of a network that has learned them
+LEARNED = 0.99
+# of one that nearly has, and of one that has not
+_NEARLY, _UNLEARNED = 0.95, 0.5
 # how far below its score on training lengths a network that drifts is
 _DRIFT = 0.3
 # a loss that has vanished, and one that is far above that of guessing
@@ -42,13 +46,26 @@ def best_rate(scores: Mapping[Rate, Sequence[tuple[float, float]]], constant: fl
     return max(scores, key=rank)
 
 
+def rate_by_training(inside: Mapping[Rate, tuple[Sequence[float], float | None]]) -> Rate:
+    """Return the rate whose median score on training lengths is highest; among equals, that with the lowest loss.
+
+    Args:
+        inside: of every rate, the scores of all seeds on training lengths, and the last loss of training.
+    """
+
+    def rank(rate: Rate) -> tuple[float, float]:
+        scores, loss = inside[rate]
+        return median(scores), -math.inf if loss is None else -loss
+
+    return max(inside, key=rank)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What the reasons are drawn from.
 
     Args:
         options: of one of the cell's runs.
-        recipe: of its row.
         best: our score.
         published: the paper's.
         ceiling: what the algebra allows.
@@ -63,7 +80,6 @@ class Evidence:
     """
 
     options: RunOptions
-    recipe: str
     best: float | None
     published: float | None
     ceiling: float | None
@@ -75,6 +91,12 @@ class Evidence:
     failed: tuple[str, ...]
     paper_hidden: int
     paper_steps: int
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the model is a level of the hierarchy, and not a baseline."""
+        kind = kind_of(self.options.model)
+        return kind is not None and kind.is_level
 
 
 def judge(
@@ -93,7 +115,7 @@ def judge(
     # two decimals are published, so that a difference of exactly the tolerance counts as equal
     if abs(ours - published) <= tolerance + 1e-9:
         allowed = ceiling is None or ceiling > ours + NOISE
-        return NOT_LEARNED if allowed and inside is not None and inside < _LEARNED else AGREES
+        return NOT_LEARNED if allowed and inside is not None and inside < LEARNED else AGREES
     return ABOVE if ours > published else BELOW
 
 
@@ -131,9 +153,10 @@ def _why_below(evidence: Evidence) -> list[str]:
     assert evidence.best is not None
     reasons: list[str] = []
     inside = evidence.inside
-    if inside is not None and inside >= _LEARNED and evidence.best < inside - _DRIFT:
+    if inside is not None and inside >= _NEARLY and evidence.best < inside - _DRIFT:
         reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
-        if evidence.recipe == "stated" and evidence.options.readout == "plain":
+        options = evidence.options
+        if evidence.is_level and options.readout == "plain" and options.loss == "cross-entropy":
             reasons.append(f"nothing is normalised in training{_effect_on_loss(evidence.loss)}")
     elif inside is not None and inside < _UNLEARNED:
         reasons.append(f"training lengths were not learned either ({inside:.2f})")
@@ -156,14 +179,14 @@ def _effect_on_loss(loss: float | None) -> str:
 
 def _unknown_ceiling(evidence: Evidence) -> list[str]:
     """Return what the level would need, where it is not known that it has it."""
-    known = evidence.ceiling is not None or evidence.recipe == "baseline"
+    known = evidence.ceiling is not None or not evidence.is_level
     return [] if known else [evidence.ceiling_reason]
 
 
 def _smaller(evidence: Evidence) -> str:
     options = evidence.options
     # our recipe is another training, not a shorter one
-    short = evidence.recipe != "statewise" and options.steps < evidence.paper_steps
+    short = options.recipe != "statewise" and options.steps < evidence.paper_steps
     parts = [f"{options.steps:,} of {evidence.paper_steps:,} steps"] if short else []
     if options.hidden < evidence.paper_hidden:
         parts.append(f"H {options.hidden} of {evidence.paper_hidden}")
@@ -175,13 +198,23 @@ def _why_above(evidence: Evidence) -> list[str]:
     reasons: list[str] = []
     if evidence.ceiling is not None and evidence.published < evidence.ceiling - NOISE:
         reasons.append(f"the algebra allows {evidence.ceiling:.2f}, so the published score is a matter of training")
-    if evidence.recipe == "statewise":
-        how = "another training: lengths follow a curriculum, the last hidden state is normalised"
-        longer = evidence.options.late > evidence.options.longest
-        reasons.append(how + (f", and sequences grow to {evidence.options.late:,}" if longer else ""))
-    else:
-        reasons.append("rates, seeds and initial weights differ from the paper's, which are not all known")
-    return reasons
+    other = _other_training(evidence.options)
+    differs = f"another training: {', '.join(other)}" if other else ""
+    return [*reasons, differs or "rates, seeds and initial weights differ from the paper's, which are not all known"]
+
+
+def _other_training(options: RunOptions) -> list[str]:
+    """Return what of a training is not the paper's."""
+    differs = {
+        "the last hidden state is normalised": options.readout == "normalised",
+        "squared error": options.loss == "squared",
+        "answers after each symbol": options.supervision == "aligned",
+        "lengths follow a curriculum": options.growth_share > 0,
+        f"sequences grow to {options.late:,}": options.late > options.longest,
+        "the rate decays": options.schedule != "constant",
+        "weight decay": options.weight_decay > 0,
+    }
+    return [what for what, does in differs.items() if does]
 
 
 def _runs(evidence: Evidence) -> list[str]:

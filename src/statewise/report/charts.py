@@ -44,7 +44,6 @@ class Line:
         title: shown on hover.
         kind: "line" is the main curve, "faint" one of many behind it, "dots" are marks alone.
         cross: whether the curve ends in a cross: what followed was not finite.
-        dashed: whether the curve is broken, to distinguish two of one colour.
         marked: whether a faint curve has a mark of its class, where no main curve shows its colour.
     """
 
@@ -53,7 +52,6 @@ class Line:
     title: str = ""
     kind: Literal["line", "faint", "dots"] = "line"
     cross: bool = False
-    dashed: bool = False
     marked: bool = False
 
 
@@ -83,14 +81,12 @@ class Key:
 
     colour: str
     text: str
-    dashed: bool = False
 
     @property
     def picture(self) -> Markup:
         """A piece of the curve, with its mark."""
-        # three dashes, of which the mark covers the middle one
         opening = Markup('<svg viewBox="0 0 21 8" aria-hidden="true">')
-        piece = Markup('<path class="line {}{}" d="M0 4H21"/>').format(self.colour, " dashed" if self.dashed else "")
+        piece = Markup('<path class="line {}" d="M0 4H21"/>').format(self.colour)
         return Markup("").join([opening, piece, _mark("point", self.colour, (10.5, 4), 2.8), Markup("</svg>")])
 
 
@@ -206,8 +202,7 @@ def _curve(line: Line, places: Sequence[Place]) -> Markup:
     if line.kind == "dots" or len(places) == 1:
         return Markup("")
     path = "M" + "L".join(f"{across:.1f} {up:.1f}" for across, up in places)
-    kind = f"{line.kind} dashed" if line.dashed else line.kind
-    return Markup('<path class="{} {}" d="{}">{}</path>').format(kind, line.colour, path, _title(line))
+    return Markup('<path class="{} {}" d="{}">{}</path>').format(line.kind, line.colour, path, _title(line))
 
 
 def _marks(line: Line, places: Sequence[Place]) -> Markup:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TypeVar
 
 from statewise.errors import ExpressionError
@@ -12,11 +12,19 @@ from statewise.models.table import kind_of
 from statewise.papers.verdicts import best_rate
 from statewise.runs.record import Record
 from statewise.store import LENGTH
-from statewise.training.options import RunOptions
+from statewise.training.options import RECIPES, RunOptions
+from statewise.training.plans import Optimisation
 
 # the score from which a task counts as tracked
 TRACKED = 0.99
 _MOST_EVALUATIONS = 40
+# of readouts and losses, for a reader
+_NAMES = {
+    "plain": "plain readout",
+    "normalised": "state normalised",
+    "cross-entropy": "cross-entropy",
+    "squared": "squared error",
+}
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key", bound=Hashable)
@@ -123,6 +131,22 @@ class Entry:
         extra = [] if self.options.additive == "none" else [f"+ {self.options.additive}"]
         extra += [] if self.options.supervision == "final" else [self.options.supervision]
         return " ".join([self.options.model, *extra])
+
+    @cached_property
+    def training(self) -> str:
+        """How it was trained: its recipe, and what of readout and loss differs from that."""
+        options = self.options
+        own = _readout_and_loss(options.model, options.recipe)
+        unlike = [given for given, usual in zip((options.readout, options.loss), own, strict=True) if given != usual]
+        return ", ".join([f"{options.recipe} recipe", *(_NAMES[what] for what in unlike)])
+
+
+@cache
+def _readout_and_loss(model: str, recipe: str) -> tuple[str, str]:
+    """Return the readout and the loss of a recipe for a model."""
+    kind = kind_of(model) if recipe == "statewise" else None
+    given = RECIPES[recipe] | dict({} if kind is None else kind.recipe)
+    return given["readout"], given.get("loss", Optimisation.loss)
 
 
 def read_entries(records: Iterable[Record]) -> list[Entry]:

@@ -1,5 +1,6 @@
 """One way to make a figure: the same size and type everywhere, no window, PNG or SVG."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,21 +27,30 @@ def figure_of(file: Path) -> "Iterator[Axes]":
 
 
 @contextmanager
-def panels_of(file: Path, count: int) -> "Iterator[list[Axes]]":
-    """Yield axes side by side, which share their height, and write them to the file at the end."""
+def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
+    """Yield axes side by side, in one row or several, which share their height, and write them to the file at the end.
+
+    Args:
+        file: a .png or .svg file.
+        count: how many there are.
+        rows: in how many rows; places that are left over stay empty.
+    """
     check_figure_file(file)
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    width = 6.4 if count == 1 else 4.2 * count
-    figure, grid = pyplot.subplots(1, count, figsize=(width, 3.6), layout="constrained", sharey=True, squeeze=False)
-    panels = list(grid[0])
+    across = math.ceil(count / rows)
+    size = (6.4 if count == 1 else 4.2 * across, 3.6 * rows)
+    figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=True, squeeze=False)
+    panels = list(grid.flat)
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[count:]:
+        axes.set_axis_off()
     try:
-        yield panels
+        yield panels[:count]
         file.parent.mkdir(parents=True, exist_ok=True)
         # without a time and random names, the same numbers give the same file
         dated = {"Date": None} if file.suffix == ".svg" else None

@@ -1,10 +1,10 @@
-"""A paper's table as a heat map: ours, the published number and the ceiling in one cell."""
+"""A paper's table as a heat map: of each model the published numbers and the ceilings, and ours in every reading."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from statewise.papers import Cell, Table, verdicts
+from statewise.papers import Cell, Line, Table, lines_of, verdicts
 from statewise.papers.verdicts import NOT_LEARNED, NOT_PUBLISHED, NOT_RUN
 from statewise.report.entries import Entry
 from statewise.store import LENGTH
@@ -49,11 +49,19 @@ class Square:
 
 @dataclass(frozen=True)
 class HeatRow:
-    """A model's row; columns that the table does not have are None."""
+    """A model under one reading; columns that it does not have are None.
+
+    Args:
+        label: of the model.
+        reading: its title.
+        squares: by column.
+        known: by column, what all readings of the model share.
+    """
 
     label: str
-    recipe: str
+    reading: str
     squares: tuple[Square | None, ...]
+    known: tuple[Line | None, ...]
 
 
 @dataclass(frozen=True)
@@ -75,13 +83,16 @@ def heat_of(table: Table, entries: Mapping[str, Entry]) -> Heat | None:
     """
     if not any(cell.runs for row in table.rows for cell in row.cells):
         return None
+    lines = {(line.label, line.column): line for line in lines_of(table)}
     rows, counts, budgets = [], dict.fromkeys(MARKS, 0), []
     for number, row in enumerate(table.rows):
-        cells = {cell.m: cell for cell in row.cells}
+        found = [row.at(column) for column in table.columns]
         squares = [
-            _square(cells[m], f"cell-{table.name}-{number}-{m}", entries) if m in cells else None for m in table.columns
+            None if cell is None else _square(cell, f"cell-{table.name}-{number}-{place}", entries)
+            for place, cell in enumerate(found)
         ]
-        rows.append(HeatRow(row.label, row.recipe, tuple(squares)))
+        known = tuple(lines.get((row.label, column)) for column in table.columns)
+        rows.append(HeatRow(row.label, table.readings[row.reading].title, tuple(squares), known))
         for cell in row.cells:
             counts[cell.verdict] = counts.get(cell.verdict, 0) + 1
             budgets += [cell.budget] if cell.runs and cell.budget not in budgets else []

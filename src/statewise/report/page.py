@@ -13,6 +13,7 @@ from markupsafe import Markup
 from statewise.files import write_whole
 from statewise.papers import read_paper, table_of
 from statewise.papers.facts import FrozenScore, frozen_parity
+from statewise.papers.lines import column_text, length_text
 from statewise.report.angles import draw_angles
 from statewise.report.charts import fixed, score_text
 from statewise.report.entries import TRACKED, Entry, judged_at, read_entries
@@ -25,12 +26,7 @@ from statewise.runs.record import STATUSES
 from statewise.store import LENGTH, Store
 from statewise.training.options import RunOptions
 
-TABLES = ("table-addition", "table-machine", "table-arithmetic")
-_RECIPES = {
-    "stated": "the paper’s protocol",
-    "statewise": "ours: the last hidden state is normalised in training too",
-    "baseline": "other architectures, by the paper’s protocol",
-}
+TABLES = ("table-addition", "table-machine", "table-arithmetic", "losses")
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,6 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         preset=preset,
         heats=shown,
         missing=[(name, paper.title(name)) for name in TABLES if name not in {heat.table.name for heat in shown}],
-        recipes=_RECIPES,
         marks=MARKS,
         meanings=MEANINGS,
         steps=STEPS,
@@ -136,6 +131,8 @@ def _environment() -> Environment:
         loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {"score": score_text, "whole": _whole, "fixed": fixed, "duration": _duration}
+    made.filters |= {"length_text": length_text}
+    made.globals["column_text"] = column_text
     return made
 
 

@@ -52,15 +52,15 @@ def length_sheets(entries: Iterable[Entry]) -> list[Sheet]:
         lengths = sorted({length for entry in members for length in entry.scores})
         x = log_axis(lengths, "sequence length", None if len(lengths) > 4 else lengths)
         panels = []
-        for (label, recipe), some in _models(members):
+        for (label, training), some in _models(members):
             lines = []
             for size in sizes:
                 best = at_best_rate(_largest_design([entry for entry in some if entry.subject.size == size]))
                 lines += _spread(best, colour[size], f"{label} on {Subject(family, size)}")
             if lines:
-                name = f"Score against length, {label}, {recipe} recipe, {family}"
+                name = f"Score against length, {label}, {training}, {family}"
                 y = score_axis(_heights(lines), "score")
-                panels.append(Panel(label, f"{recipe} recipe", (draw_chart(_behind(lines), x, y, name, 150),)))
+                panels.append(Panel(label, training, (draw_chart(_behind(lines), x, y, name, 150),)))
         legend = tuple(Key(colour[size], f"m = {size}") for size in sizes if size is not None)
         sheets.append(Sheet(family, legend, tuple(panels)))
     return [sheet for sheet in sheets if sheet.panels]
@@ -78,10 +78,8 @@ def learning_sheets(entries: Iterable[Entry]) -> list[Sheet]:
             rates = sorted({entry.options.lr for entry in some})
             colour = dict(zip(rates, kinds(len(rates)), strict=True))
             panels = [
-                Panel(
-                    label, f"{recipe} recipe", _learning(of_model, colour, most, f"{label} on {Subject(family, size)}")
-                )
-                for (label, recipe), of_model in _models(some)
+                Panel(label, training, _learning(of_model, colour, most, f"{label} on {Subject(family, size)}"))
+                for (label, training), of_model in _models(some)
             ]
             legend = tuple(Key(colour[rate], f"rate {rate:g}") for rate in rates)
             sheets.append(Sheet(str(subject), legend, tuple(panels)))
@@ -94,25 +92,26 @@ def data_sheets(entries: Iterable[Entry]) -> list[Sheet]:
     if all(entry.score is None for entry in few):
         return []
     far = f"{few[0].judged:,}"
-    labels = [label for label, _ in _models(few)]
-    models = list(dict.fromkeys(model for model, _ in labels))
+    widths = grouped(few, lambda entry: entry.label)
+    # a width is named where a model has several
+    several = {label for label, some in widths.items() if len({entry.options.hidden for entry in some}) > 1}
+    names = {entry.key: entry.label + f", H {entry.options.hidden}" * (entry.label in several) for entry in few}
+    models = list(dict.fromkeys(names[entry.key] for _, some in _models(few) for entry in some))
     colour = dict(zip(models, kinds(len(models)), strict=True))
     sizes = sorted({_samples(entry) for entry in few})
     x = log_axis(sizes, "training sequences", sizes if len(sizes) <= 6 else None)
     panels = []
-    for subject, some in grouped(few, lambda entry: entry.subject).items():
+    for (subject, training), some in grouped(few, lambda entry: (entry.subject, entry.training)).items():
         charts = []
         for where, score in ((f"at {far}", _SCORE), ("on training lengths", attrgetter("score_id"))):
             lines = []
-            for label, of_model in _models(some):
-                points = grouped(of_model, _samples)
-                name = f"{label[0]}, {label[1]} recipe"
-                lines += _medians(points, colour[label[0]], name, label[1] == "stated", score)
-            name = f"Score {where} against the number of training sequences, {subject}"
+            for model, of_model in grouped(some, lambda entry: names[entry.key]).items():
+                lines += _medians(grouped(of_model, _samples), colour[model], f"{model}, {training}", score)
+            name = f"Score {where} against the number of training sequences, {subject}, {training}"
             y = score_axis(_heights(lines), f"score {where}")
             charts += [draw_chart(_behind(lines), x, y, name, 190)] if lines else []
-        panels += [Panel(str(subject), "", tuple(charts))] if charts else []
-    legend = tuple(Key(colour[model], f"{model}, {recipe}", recipe == "stated") for model, recipe in labels)
+        panels += [Panel(str(subject), training, tuple(charts))] if charts else []
+    legend = tuple(Key(colour[model], model) for model in models)
     return [Sheet("Figure 2: how many training sequences are enough", legend, tuple(panels))]
 
 
@@ -132,7 +131,7 @@ def additive_sheets(entries: Iterable[Entry], frozen: Sequence[FrozenScore] = ()
         if all(entry.options.additive == "none" for entry in some):
             continue
         options = some[0].options
-        budget = f"{options.recipe} recipe, H {options.hidden}, {some[0].record.steps:,} steps"
+        budget = f"{some[0].training}, H {options.hidden}, {some[0].record.steps:,} steps"
         title, note = options.model, f"{family}, {budget}"
         sized = [entry for entry in some if entry.subject.size is not None]
         sizes = sorted({entry.subject.size or 0 for entry in sized})
@@ -222,7 +221,6 @@ def _medians(
     points: Mapping[int, list[Entry]],
     colour: str,
     name: str,
-    dashed: bool = False,
     score: Callable[[Entry], float | None] = _SCORE,
 ) -> list[Line]:
     """Return all seeds at the best rate as dots, and a curve through their medians."""
@@ -235,7 +233,7 @@ def _medians(
     end = ", ".join(f"{fixed(up)} at {short_number(across)}" for across, up in middle)
     if not middle:
         return []
-    return [Line(seeds, colour, kind="dots"), Line(middle, colour, f"{name}: {end}", dashed=dashed)]
+    return [Line(seeds, colour, kind="dots"), Line(middle, colour, f"{name}: {end}")]
 
 
 def _ended(entries: Iterable[Entry]) -> list[Entry]:
@@ -258,8 +256,8 @@ def _families(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
 
 
 def _models(entries: Sequence[Entry]) -> list[tuple[tuple[str, str], list[Entry]]]:
-    """Group runs by model and recipe, from the highest level of the hierarchy down, then the others."""
-    groups = grouped(entries, lambda entry: (entry.label, entry.options.recipe))
+    """Group runs by model and training, from the highest level of the hierarchy down, then the others."""
+    groups = grouped(entries, lambda entry: (entry.label, entry.training))
 
     def order(item: tuple[tuple[str, str], list[Entry]]) -> tuple[int, str, bool, tuple[str, str]]:
         first = item[1][0]
@@ -281,7 +279,8 @@ def _samples(entry: Entry) -> int:
 
 def _design(entry: Entry, *but: str) -> Hashable:
     """Return the options without what varies inside of a group."""
-    varied = {"task", "seed", "lr", *but}
+    # what is polished afterwards is trained alike
+    varied = {"task", "seed", "lr", "polish", *but}
     return tuple((name, value) for name, value in entry.options if name not in varied)
 
 

@@ -10,10 +10,13 @@ from statewise.papers.rotations import PlaneRow, angles_of, plane_rows
 from statewise.report import paper_figures as figures
 from statewise.report.curves import draw_frequencies
 from statewise.report.networks import kept_network
+from statewise.report.paper_tables import draw_table
 from statewise.store import Store
 
 # figures with a part that is computed beside their runs
 FROZEN, PLANES = "figure3", "figure4"
+# those that are drawn as curves, and not as a table
+CURVES = ("figure2", "figure3")
 
 
 @dataclass(frozen=True)
@@ -51,24 +54,28 @@ def _planes(table: Table, store: Store) -> list[PlaneRow]:
         angles = None if network is None else angles_of(network)
         if record is not None and angles is not None:
             found.append((record.config.seed, angles))
-    return plane_rows(found, cell.m)
+    assert isinstance(cell.column, int)
+    return plane_rows(found, cell.column)
 
 
 def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
     """Write a table or a figure with its computed parts; return the files."""
-    files = [figures.write_rows(out, table.name, figures.cells_of(table))]
+    files = [
+        figures.write_rows(out, table.name, figures.written_lines(table)),
+        figures.write_rows(out, f"{table.name}-cells", figures.cells_of(table)),
+    ]
     if table.name == PLANES:
         # weights that were not kept have no planes to draw
-        draw = figures.draw_planes(parts.planes, table.columns[0])
-        drawn = figures.write_figure(out, table.name, draw) if parts.planes else []
+        m = table.columns[0]
+        assert isinstance(m, int)
+        drawn = figures.write_figure(out, table.name, figures.draw_planes(parts.planes, m)) if parts.planes else []
         return [*files, _write_facts(out, f"{table.name}-planes", parts.planes), *drawn]
-    if not table.name.startswith("table-"):
-        files += figures.write_figure(out, table.name, figures.draw_rows(table))
-        if table.column != "m":
-            files += figures.write_figure(out, f"{table.name}-short", figures.draw_rows(table, inside=True))
+    if table.name in CURVES:
+        files += figures.write_readings(out, table.name, table)
+        if table.column == "samples":
+            files += figures.write_readings(out, f"{table.name}-short", table, inside=True)
     else:
-        for recipe in dict.fromkeys(row.recipe for row in table.rows):
-            files += figures.write_figure(out, f"{table.name}-{recipe}", figures.draw_table(table, recipe))
+        files += figures.write_figure(out, table.name, draw_table(table))
     if table.name == FROZEN:
         files.append(_write_facts(out, f"{table.name}-right", parts.frozen))
         for examples in sorted({row.examples for row in parts.frozen}):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statewise.errors import RunError, shorten
 from statewise.machines import Machine, read_machine
 from statewise.runs.directory import CONFIG, MACHINE, NETWORK, NetworkManifest, read_manifest, read_options, read_record
-from statewise.runs.record import Record
+from statewise.runs.record import Record, RecordedPolish
 from statewise.tasks import Lengths, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
@@ -93,6 +93,9 @@ class Run(Result):
     @property
     def shortest(self) -> int:
         """The length of the shortest sequences that the network is meant for."""
+        if self.manifest is not None and self.manifest.origin == "polished":
+            # the empty sequence is not solved for
+            return 1
         return self.lengths.shortest if self.trained else 0
 
     @property
@@ -120,7 +123,8 @@ class Run(Result):
         if self.record is None:
             return {**({} if self.manifest is None else self.manifest.facts), "run": where}
         scores = {score.length: score.score for score in self.record.scores}
-        return {
+        polished = self.record.polished
+        return ({} if polished is None else {"polished": polished.model_dump(mode="json")}) | {
             "run": where,
             "status": self.record.status,
             "score_id": self.record.score_id,
@@ -143,7 +147,19 @@ class Run(Result):
             ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
             ("training lengths", f"score {inside:.3f}"),
             *((f"length {score.length:,}", f"score {score.score:.3f}") for score in self.record.scores),
+            *_polish_lines(self.record.polished),
         ]
+
+
+def _polish_lines(polished: RecordedPolish | None) -> Lines:
+    if polished is None:
+        return []
+    if polished.residual is None:
+        return [("polished", polished.status)]
+    how = f"residual {polished.residual:.1e}, hidden size {polished.rank}, {polished.seconds:.1f} s"
+    proven = [] if polished.horizon is None else [("proven", f"all sequences of up to {polished.horizon:,} symbols")]
+    scores = [(f"  length {score.length:,}", f"score {score.score:.3f}") for score in polished.scores]
+    return [("polished", f"{polished.status}: {how}"), *scores, *proven]
 
 
 RunLike = Run | str | os.PathLike[str]

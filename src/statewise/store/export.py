@@ -41,7 +41,7 @@ def _as_parquet(records: Records) -> bytes:
         from pyarrow import parquet
     except ImportError:
         raise FileError("a .parquet file needs the package pyarrow; install statewise[parquet], or use .csv") from None
-    types = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    types = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in _kinds(records).items()])
     made = pyarrow.BufferOutputStream()
     with parquet.ParquetWriter(made, schema) as writer:

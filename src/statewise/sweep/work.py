@@ -114,7 +114,7 @@ def _train(
 
     try:
         for member, run in execute(plans, lambda member, metrics, steps: show(jobs[member], metrics, steps)):
-            yield [_finished(jobs[member], run, len(jobs))]
+            yield [_finished(jobs[member], _polished(run), len(jobs))]
     except OUT_OF_SPACE:
         raise
     except StatewiseError as error:
@@ -122,6 +122,15 @@ def _train(
         if len(jobs) > 1:
             raise
         yield [FinishedRun(failed_record(jobs[0], str(error)))]
+
+
+def _polished(run: "Run") -> "Run":
+    """Polish a run whose options ask for it."""
+    if run.options is None or not run.options.polish:
+        return run
+    from statewise.theory.polish.recording import polish_recorded
+
+    return polish_recorded(run)
 
 
 def _finished(job: Job, run: "Run", shared: int) -> FinishedRun:

@@ -24,6 +24,17 @@ _PATIENCE = 200
 _BLOCKS_KEPT = 32
 
 
+def legal_moves(machine: Machine) -> Bool[np.ndarray, "state symbol"]:
+    """Return which symbols may follow which states: those that lead to no output named "error", now or later."""
+    if ERROR not in machine.output_names:
+        return np.ones(machine.delta.shape, dtype=bool)
+    legal = machine.outputs[machine.delta] != machine.output_names.index(ERROR)
+    # a state from which every move is an error must not be entered either
+    while (smaller := legal & legal.any(axis=1)[machine.delta]).sum() < legal.sum():
+        legal = smaller
+    return legal
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """Sequences of a machine's symbols and what it answers.
@@ -83,13 +94,7 @@ class Task:
 
     @cached_property
     def _legal(self) -> Bool[np.ndarray, "state symbol"]:
-        if ERROR not in self.machine.output_names:
-            return np.ones(self.machine.delta.shape, dtype=bool)
-        legal = self.machine.outputs[self.machine.delta] != self.machine.output_names.index(ERROR)
-        # a state from which every move is an error must not be entered either
-        while (smaller := legal & legal.any(axis=1)[self.machine.delta]).sum() < legal.sum():
-            legal = smaller
-        return legal
+        return legal_moves(self.machine)
 
     def batch(self, seed: int, position: int, size: int = 64) -> Batch:
         """Return batch number `position` of the training sequences."""

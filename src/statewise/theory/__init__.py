@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from statewise.theory.learning.learner import Learned, learn
     from statewise.theory.learning.word_files import read_words
     from statewise.theory.network import Network, network_of
-    from statewise.theory.polish import polish_tracker
-    from statewise.theory.polished import Polished
+    from statewise.theory.polish import Polished, polish_tracker
     from statewise.theory.robust_machines import Robustness, robustness
     from statewise.theory.snap import Prototypes, prototypes, snap_exact, snap_project
 
@@ -68,8 +67,7 @@ __getattr__, __dir__ = lazy_names(
         "learning.learner": ("Learned", "learn"),
         "learning.word_files": ("read_words",),
         "network": ("Network", "network_of"),
-        "polish": ("polish_tracker",),
-        "polished": ("Polished",),
+        "polish": ("Polished", "polish_tracker"),
         "robust_machines": ("Robustness", "robustness"),
         "snap": ("Prototypes", "prototypes", "snap_exact", "snap_project"),
     },

@@ -43,8 +43,6 @@ RECIPES: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
         "schedule": "cosine",
         "late": 0,
-        "late_share": 0.6,
-        "length_power": 1.0,
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay

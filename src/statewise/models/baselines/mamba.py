@@ -53,13 +53,22 @@ class MambaMixer(nn.Module):
         """Run from a state: the last inputs of the convolution, and the channels."""
         tail, channels = state
         u, z = self.in_proj(x).chunk(2, dim=-1)
-        extended = torch.cat([tail, u.transpose(1, 2)], dim=2)
-        u = F.silu(self.conv1d(extended)).transpose(1, 2)
+        extended = torch.cat([tail, u], dim=1)
+        u = F.silu(self._convolve(extended))
         step, B, C = self.x_proj(u).split([self.rank, _STATE, _STATE], dim=-1)
         step = F.softplus(self.dt_proj(step))
         y, channels = selective_scan(step, -self.A_log.exp(), u, B, C, channels, self.spread)
         y = y + self.D * u
-        return self.out_proj(y * F.silu(z)), (extended[:, :, extended.shape[2] - (_KERNEL - 1) :], channels)
+        return self.out_proj(y * F.silu(z)), (extended[:, extended.shape[1] - (_KERNEL - 1) :], channels)
+
+    def _convolve(self, x: Float[Tensor, "batch extended inner"]) -> Float[Tensor, "batch time inner"]:
+        """Convolve each channel over time: a sum of shifted products, faster here than a grouped convolution."""
+        taps, time = self.conv1d.weight.squeeze(1).unbind(dim=1), x.shape[1] - (_KERNEL - 1)
+        total = self.conv1d.bias
+        assert total is not None
+        for shift, tap in enumerate(taps):
+            total = torch.addcmul(total, x[:, shift : shift + time], tap)
+        return total
 
 
 class MambaBlock(nn.Module):
@@ -103,7 +112,7 @@ class MambaTracker(RecurrentModel):
         weight = self.readout.weight
         inner = _EXPAND * weight.shape[1]
         return [
-            (weight.new_zeros(batch, inner, _KERNEL - 1), weight.new_zeros(batch, inner, _STATE)) for _ in self.blocks
+            (weight.new_zeros(batch, _KERNEL - 1, inner), weight.new_zeros(batch, inner, _STATE)) for _ in self.blocks
         ]
 
     def run(

@@ -16,55 +16,55 @@ SIGNED: Spread = (lambda decay: 2 * decay - 1, 2.0)
 class _SelectiveScan(torch.autograd.Function):
     """s_t = decay_t s_{t-1} + (d_t u_t) B_t,  y_t = C_t s_t,  decay_t = spread(exp(d_t A)), written out by hand.
 
-    Autograd would keep several tensors of the size [batch, time, inner, state] and go through them one by one.
+    Autograd would keep several tensors of the size [batch, time, inner, state] and go through them one by one. Here
+    all that belongs to a time step is computed together, while it is in the processor's cache.
     """
 
     @staticmethod
     def forward(
         ctx: Any, step: Tensor, A: Tensor, u: Tensor, B: Tensor, C: Tensor, first: Tensor, spread: Spread
     ) -> tuple[Tensor, Tensor]:
-        # time comes first: what belongs to a step then lies together
-        step_t, u_t, B_t, C_t = (part.transpose(0, 1).contiguous() for part in (step, u, B, C))
-        raw = torch.exp(step_t.unsqueeze(-1) * A)
-        decay = spread[0](raw)
-        entering = step_t * u_t
-        states = first.new_empty(len(step_t) + 1, *first.shape)
+        # time comes first and inner, the longest, last: vector instructions run along it
+        step, u, B, C = (part.transpose(0, 1).contiguous() for part in (step, u, B, C))
+        rates, first = A.mT.contiguous(), first.mT
+        entering = step * u
+        raw = first.new_empty(len(step), *first.shape)
+        states = first.new_empty(len(step) + 1, *first.shape)
         states[0] = first
-        y = first.new_empty(len(step_t), *first.shape[:2])
-        for t in range(len(step_t)):
-            torch.mul(entering[t].unsqueeze(-1), B_t[t].unsqueeze(1), out=states[t + 1])
-            states[t + 1].addcmul_(decay[t], states[t])
-            torch.bmm(states[t + 1], C_t[t].unsqueeze(-1), out=y[t].unsqueeze(-1))
-        ctx.save_for_backward(step_t, A, u_t, B_t, C_t, raw, states)
+        y = torch.empty_like(entering)
+        for t in range(len(step)):
+            torch.mul(step[t].unsqueeze(1), rates, out=raw[t]).exp_()
+            torch.mul(spread[0](raw[t]), states[t], out=states[t + 1])
+            states[t + 1].baddbmm_(B[t].unsqueeze(-1), entering[t].unsqueeze(1))
+            torch.bmm(C[t].unsqueeze(1), states[t + 1], out=y[t].unsqueeze(1))
+        ctx.save_for_backward(step, rates, u, B, C, raw, states)
         ctx.spread = spread
-        return y.transpose(0, 1), states[-1].clone()
+        return y.transpose(0, 1), states[-1].clone().mT
 
     @staticmethod
     def backward(ctx: Any, to_y: Tensor, to_last: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        step, A, u, B, C, raw, states = ctx.saved_tensors
+        step, rates, u, B, C, raw, states = ctx.saved_tensors
         spread, growth = ctx.spread
-        decay = spread(raw)
         to_y = to_y.transpose(0, 1).contiguous()
         entering = step * u
-        running = to_last.clone()
-        to_entering, to_B, to_C = torch.empty_like(entering), torch.empty_like(B), torch.empty_like(C)
-        to_decay = torch.empty_like(raw)
+        running = to_last.mT.clone(memory_format=torch.contiguous_format)
+        to_step, to_entering, to_B, to_C = (torch.empty_like(part) for part in (step, entering, B, C))
+        to_rates, product, weighted = torch.zeros_like(rates), torch.empty_like(running), torch.empty_like(running)
         for t in range(len(step) - 1, -1, -1):
-            running.addcmul_(to_y[t].unsqueeze(-1), C[t].unsqueeze(1))
-            torch.bmm(to_y[t].unsqueeze(1), states[t + 1], out=to_C[t].unsqueeze(1))
-            torch.bmm(running, B[t].unsqueeze(-1), out=to_entering[t].unsqueeze(-1))
-            torch.bmm(entering[t].unsqueeze(1), running, out=to_B[t].unsqueeze(1))
-            torch.mul(running, states[t], out=to_decay[t])
-            running.mul_(decay[t])
-        # through the exponential: d exp(d A) = exp(d A) (A dd + d dA)
-        to_decay.mul_(raw)
-        if growth != 1:
-            to_decay.mul_(growth)
-        to_step = (to_decay * A).sum(dim=-1) + to_entering * u
-        to_A = torch.einsum("tbis,tbi->is", to_decay, step)
+            running.baddbmm_(C[t].unsqueeze(-1), to_y[t].unsqueeze(1))
+            torch.bmm(B[t].unsqueeze(1), running, out=to_entering[t].unsqueeze(1))
+            # a product and a sum are faster here than many small matrix-vector products
+            torch.sum(torch.mul(states[t + 1], to_y[t].unsqueeze(1), out=product), dim=-1, out=to_C[t])
+            torch.sum(torch.mul(running, entering[t].unsqueeze(1), out=product), dim=-1, out=to_B[t])
+            # through the exponential: d exp(d A) = exp(d A) (A dd + d dA)
+            torch.mul(running, states[t], out=product).mul_(raw[t])
+            torch.sum(torch.mul(product, rates, out=weighted), dim=1, out=to_step[t])
+            to_rates += product.mul_(step[t].unsqueeze(1)).sum(dim=0)
+            running.mul_(spread(raw[t]))
+        to_step = to_step * growth + to_entering * u
         gradients = (to_step, to_entering * step, to_B, to_C)
         to_step, to_u, to_B, to_C = (part.transpose(0, 1) for part in gradients)
-        return to_step, to_A, to_u, to_B, to_C, running, None
+        return to_step, to_rates.mT * growth, to_u, to_B, to_C, running.mT, None
 
 
 def selective_scan(

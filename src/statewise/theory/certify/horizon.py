@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from statewise.machines import Machine, access_words
+from statewise.theory.certify.atoms import growth_of_errors
 from statewise.theory.network import Network
 
 _UNIT = 2.0**-53
@@ -47,7 +48,10 @@ class Horizon:
 
 
 def prove_horizon(
-    network: Network, machine: Machine, vectors: Float[np.ndarray, "state hidden"] | None = None
+    network: Network,
+    machine: Machine,
+    vectors: Float[np.ndarray, "state hidden"] | None = None,
+    legal: Bool[np.ndarray, "state symbol"] | None = None,
 ) -> Horizon | None:
     """Prove up to which length a network is correct, in the best of several norms; None where nothing is proven.
 
@@ -55,23 +59,42 @@ def prove_horizon(
         network: the network under test.
         machine: a machine all of whose states are reached.
         vectors: v_q; None takes the hidden state after a shortest word to each state.
+        legal: which symbols may follow which states: sequences of other symbols are not judged; None judges all.
     """
+    free = legal is None or bool(legal.all())
+    allowed = np.ones(machine.delta.shape, dtype=bool) if legal is None else legal
     if vectors is None:
         vectors = np.zeros((machine.states, network.hidden))
-        for state, word in access_words(machine).items():
+        for state, word in access_words(machine, allowed).items():
             vectors[state] = network.initial
             for symbol in word:
                 vectors[state] = network.matrices[symbol] @ vectors[state]
     sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
     if network.hidden > _MAX_HIDDEN:
         return None
-    if not (sizes > 0).all() or not np.isfinite(sizes).all():
+    if (free and not (sizes > 0).all()) or not np.isfinite(sizes).all() or not sizes.max() > 0:
         return None
     # as they are, a linear orbit where the network is exact; with one length, where each symbol has a gain of its own
-    sets = (vectors / sizes.max(), vectors / sizes)
-    found = [_in_frame(network, machine, each, frame) for each in sets for frame in _frames(each)]
+    sets = (vectors / sizes.max(), vectors / np.where(sizes > 0, sizes, 1.0))
+    found = [_among_atoms(network, machine, each, allowed) for each in sets]
+    if free:
+        found += [_in_frame(network, machine, each, frame) for each in sets for frame in _frames(each)]
     shown = [horizon for horizon in found if horizon is not None]
     return max(shown, key=lambda horizon: math.inf if horizon.length is None else horizon.length, default=None)
+
+
+def _among_atoms(
+    network: Network, machine: Machine, vectors: np.ndarray, legal: Bool[np.ndarray, "state symbol"]
+) -> Horizon | None:
+    """Prove a horizon in the norm of the vectors themselves; None where nothing is proven."""
+    growth = growth_of_errors(network, machine, vectors, legal)
+    if growth is None or not growth.first < growth.radius:
+        return None
+    if math.isinf(growth.radius):
+        # a single class is always correct
+        return Horizon(None, 0.0, 0.0, growth.radius)
+    steps = _steps(growth.first, growth.rho, max(growth.kappa, 1.0), growth.radius)
+    return Horizon(steps, growth.rho, growth.kappa, growth.radius)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from statewise.machines import Machine
 from statewise.theory.network import Network
@@ -24,6 +25,8 @@ from statewise.theory.network import Network
 MAX_PAIRS = 20_000
 # whole-number weights beyond this come from training: their directions never repeat
 _LARGEST_WEIGHT = 1 << 20
+# which symbols may follow which states
+Legal = Bool[np.ndarray, "state symbol"]
 # float64 adds whole numbers below this without rounding
 _EXACT = 1 << 53
 # entries of directions that come back stay far below this
@@ -45,7 +48,9 @@ class Decided:
     checked: int
 
 
-def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit: int = MAX_PAIRS) -> Decided | None:
+def decide_by_orbit(
+    network: Network, machine: Machine, shortest: int = 0, limit: int = MAX_PAIRS, legal: Legal | None = None
+) -> Decided | None:
     """Decide by all reachable directions; None where there are too many, or weights are not small whole numbers.
 
     Args:
@@ -53,6 +58,7 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
         machine: the machine that it should be; the same symbols in the same order.
         shortest: words of fewer symbols do not count.
         limit: how many pairs to check at most.
+        legal: which symbols may follow which states: sequences of others are not judged; None judges all.
     """
     matrices, initial, readout = network.integers
     if abs(matrices).max() > _LARGEST_WEIGHT:
@@ -66,6 +72,8 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
         if length >= shortest and not _correct(readout, direction, int(machine.outputs[state])):
             return Decided(False, _word(order, reached, here), len(order))
         for symbol, there in enumerate(_move(matrices, as_floats, largest, direction)):
+            if legal is not None and not legal[state, symbol]:
+                continue
             following = (there, int(machine.delta[state, symbol]), min(length + 1, shortest))
             if following not in reached:
                 if len(order) >= limit or max(map(abs, there)) > _LARGEST_ENTRY:
@@ -75,7 +83,9 @@ def decide_by_orbit(network: Network, machine: Machine, shortest: int = 0, limit
     return Decided(True, None, len(order))
 
 
-def decide_by_series(network: Network, machine: Machine, shortest: int = 0) -> Decided | None:
+def decide_by_series(
+    network: Network, machine: Machine, shortest: int = 0, legal: Legal | None = None
+) -> Decided | None:
     """Decide by affine hulls; None where logits are no function of the machine's state.
 
     That is no refutation: the largest logit may still be the correct one.
@@ -97,10 +107,14 @@ def decide_by_series(network: Network, machine: Machine, shortest: int = 0) -> D
                 return None
             grown = h if hull.add(h - hull.point) else None
         if grown is not None:
-            waiting.extend((int(machine.delta[state, a]), matrix @ h) for a, matrix in enumerate(matrices))
+            waiting.extend(
+                (int(machine.delta[state, a]), matrix @ h)
+                for a, matrix in enumerate(matrices)
+                if legal is None or legal[state, a]
+            )
     wrong = [q for q, hull in hulls.items() if not _largest((readout @ hull.point).tolist(), int(machine.outputs[q]))]
     # a wrong state is wrong on every word that leads there
-    words = [word for q in wrong if (word := _word_to(machine, q, shortest)) is not None]
+    words = [word for q in wrong if (word := _word_to(machine, q, shortest, legal)) is not None]
     return Decided(not words, min(words, key=len, default=None), checked)
 
 
@@ -165,7 +179,7 @@ def _word(order: list, reached: dict, place: int) -> tuple[int, ...]:
     return tuple(reversed(symbols[:-1]))
 
 
-def _word_to(machine: Machine, state: int, shortest: int) -> tuple[int, ...] | None:
+def _word_to(machine: Machine, state: int, shortest: int, legal: Legal | None) -> tuple[int, ...] | None:
     """Return a shortest word of at least so many symbols that leads from the start to a state; None if none does."""
     first: tuple[int, int] = (machine.start, 0)
     words: dict[tuple[int, int], tuple[int, ...]] = {first: ()}
@@ -176,7 +190,7 @@ def _word_to(machine: Machine, state: int, shortest: int) -> tuple[int, ...] | N
             return words[here]
         for symbol in range(machine.symbols):
             there = (int(machine.delta[here[0], symbol]), min(here[1] + 1, shortest))
-            if there not in words:
+            if there not in words and (legal is None or legal[here[0], symbol]):
                 words[there] = (*words[here], symbol)
                 waiting.append(there)
     return None

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from statewise.machines import Machine, access_words
-from statewise.theory.certify.exact_replay import Replayed, Word, move_all, replay
+from statewise.theory.certify.exact_replay import Replayed, Word, replay
 from statewise.theory.network import Network
 
 _MAX_NUMBERS = 2_000_000
@@ -87,7 +87,13 @@ class Search:
 
 
 def search(
-    network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0, *, work: int | None = None
+    network: Network,
+    machine: Machine,
+    shortest: int = 0,
+    seconds: float = 20.0,
+    *,
+    work: int | None = None,
+    legal: Bool[np.ndarray, "state symbol"] | None = None,
 ) -> Search:
     """Search for a counterexample, shortest words first.
 
@@ -98,9 +104,11 @@ def search(
         seconds: about how long to search on the clock; ignored where `work` is given.
         work: about how many hidden-state updates (products of a matrix with a hidden state) to make. The result is
             then the same on every computer; None leaves the clock as the only limit.
+        legal: which symbols may follow which states: sequences of others are not judged; None judges all.
     """
     budget = Budget(seconds, work)
-    all_words = _AllWords(network, machine, shortest)
+    legal = np.ones(machine.delta.shape, dtype=bool) if legal is None else legal
+    all_words = _AllWords(network, machine, shortest, legal)
     budget.allow(_PHASES[0])
     found = all_words.run(budget)
     tried = [f"all words up to {all_words.depth} symbols"]
@@ -109,7 +117,7 @@ def search(
         deepest, found = _beam(network, machine, shortest, budget, all_words, _SHALLOW)
         most = None if found is None else len(found.word) - 1
         budget.allow(_PHASES[2])
-        loops, times, power = _powers(network, machine, shortest, budget, most)
+        loops, times, power = _powers(network, machine, shortest, budget, most, legal)
         found = power or found
         # a power is easy to read: a word that is no power must be a good deal shorter
         limit = _DEEPEST if found is None else min(_DEEPEST, round(0.9 * len(found.word)))
@@ -129,8 +137,10 @@ class _AllWords:
     most gamma |A_t| ... |A_1| |h_0|, gamma = t (H + 2) u / (1 - t (H + 2) u): the bounds g below are these products.
     """
 
-    def __init__(self, network: Network, machine: Machine, shortest: int) -> None:
-        self.network, self.machine, self.shortest = network, machine, shortest
+    def __init__(
+        self, network: Network, machine: Machine, shortest: int, legal: Bool[np.ndarray, "state symbol"]
+    ) -> None:
+        self.network, self.machine, self.shortest, self.legal = network, machine, shortest, legal
         self.h, self.g = network.initial[None], np.abs(network.initial)[None]
         self.q = np.array([machine.start])
         self.back: list[tuple[np.ndarray, np.ndarray]] = []
@@ -173,9 +183,11 @@ class _AllWords:
         h, g = _after_each(network.matrices, self.h), _after_each(np.abs(network.matrices), self.g)
         # a factor that is a power of two is exact
         scale = 2.0 ** -np.frexp(np.maximum(np.abs(h).max(axis=1, keepdims=True), np.finfo(float).tiny))[1]
-        self.h, self.g = h * scale, g * scale
-        self.back.append((np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)))
-        self.q = self.machine.delta[self.q].reshape(-1)
+        kept = self.legal[self.q].reshape(-1)
+        self.h, self.g = (h * scale)[kept], (g * scale)[kept]
+        parents, last = np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)
+        self.back.append((parents[kept], last[kept]))
+        self.q = self.machine.delta[self.q].reshape(-1)[kept]
         self.depth += 1
 
 
@@ -195,11 +207,12 @@ def _beam(
     while depth < limit and not budget.exhausted:
         words = len(q)
         budget.spend(words * network.symbols)
-        h = _after_each(network.matrices, h)
+        allowed = begun.legal[q].reshape(-1)
+        h = _after_each(network.matrices, h)[allowed]
         h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(float).tiny)
-        parents = np.repeat(np.arange(words), network.symbols)
-        last = np.tile(np.arange(network.symbols), words)
-        q = machine.delta[q].reshape(-1)
+        parents = np.repeat(np.arange(words), network.symbols)[allowed]
+        last = np.tile(np.arange(network.symbols), words)[allowed]
+        q = machine.delta[q].reshape(-1)[allowed]
         depth += 1
         margins = _margins(network, h, machine.outputs[q])
         if depth >= shortest:
@@ -229,7 +242,12 @@ def _thin(h: np.ndarray, q: np.ndarray, margins: np.ndarray, each: int) -> Int[n
 
 
 def _powers(
-    network: Network, machine: Machine, shortest: int, budget: Budget, most: int | None
+    network: Network,
+    machine: Machine,
+    shortest: int,
+    budget: Budget,
+    most: int | None,
+    legal: Bool[np.ndarray, "state symbol"],
 ) -> tuple[int, int, Counterexample | None]:
     """Follow x u^n z for short u and z, and for an x that leads to each machine state.
 
@@ -237,13 +255,13 @@ def _powers(
         how many words u and how many powers were followed, and the shortest confirmed counterexample.
     """
     loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
-    access = list(access_words(machine).values())
+    access = list(access_words(machine, legal).values())
     prefixes = np.zeros((len(access), network.hidden))
     for row, word in enumerate(access):
         prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
         budget.spend(len(word))
     matrices = np.stack([_product(network, loop) for loop in loops])
-    moves = np.stack([move_all(machine, loop) for loop in loops])
+    moves = np.stack([_follow(machine, legal, loop) for loop in loops])
     starts = np.array([int(machine.final(np.array(word, dtype=np.int64))) for word in access])
     h = np.broadcast_to(prefixes, (len(loops), *prefixes.shape))
     q = np.broadcast_to(starts, (len(loops), len(access)))
@@ -258,7 +276,8 @@ def _powers(
         budget.spend(q.size)
         h = h @ matrices.transpose(0, 2, 1)
         h = h / np.maximum(np.linalg.norm(h, axis=2, keepdims=True), unit)
-        q = np.take_along_axis(moves, q, axis=1)
+        # -1 is where a word leads that is not judged, and stays so
+        q = np.where(q >= 0, np.take_along_axis(moves, np.maximum(q, 0), axis=1), -1)
         # every suffix at first, later only now and then: the drift is slow by then
         suffixes: list[tuple[int, ...]] = [()]
         if times < 40 or times % 8 == 0:
@@ -267,9 +286,11 @@ def _powers(
             hs, qs = h, q
             for a in suffix:
                 budget.spend(q.size)
-                hs, qs = hs @ network.matrices[a].T, machine.delta[qs, a]
-            margins = _margins(network, hs.reshape(-1, network.hidden), machine.outputs[qs.reshape(-1)])
-            for place in np.flatnonzero(margins < 1e-9)[:200].tolist():
+                inside = (qs >= 0) & legal[np.maximum(qs, 0), a]
+                hs, qs = hs @ network.matrices[a].T, np.where(inside, machine.delta[np.maximum(qs, 0), a], -1)
+            ends = qs.reshape(-1)
+            margins = _margins(network, hs.reshape(-1, network.hidden), machine.outputs[np.maximum(ends, 0)])
+            for place in np.flatnonzero((margins < 1e-9) & (ends >= 0))[:200].tolist():
                 loop, row = divmod(place, len(access))
                 word = Word(access[row], loops[loop], times, suffix)
                 if len(word) < shortest or (limit is not None and len(word) > limit):
@@ -280,6 +301,17 @@ def _powers(
                 if found is not None:
                     best, limit = found, len(word) - 1
     return len(loops), times, best
+
+
+def _follow(
+    machine: Machine, legal: Bool[np.ndarray, "state symbol"], word: tuple[int, ...]
+) -> Int[np.ndarray, " state"]:
+    """Return where a word leads each state; -1 where it is not judged."""
+    states = np.arange(machine.states)
+    for symbol in word:
+        inside = (states >= 0) & legal[np.maximum(states, 0), symbol]
+        states = np.where(inside, machine.delta[np.maximum(states, 0), symbol], -1)
+    return states
 
 
 def _short_words(symbols: int) -> Iterator[tuple[int, ...]]:

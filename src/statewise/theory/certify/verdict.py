@@ -1,14 +1,16 @@
 """The verdict on a network: proven, refuted, correct up to a horizon, or unknown."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from statewise.errors import NetworkError
 from statewise.machines import Machine, minimise
+from statewise.tasks import legal_moves
 from statewise.theory.certify.counts import decide_by_counts
 from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.certify.horizon import prove_horizon
-from statewise.theory.certify.orbit import decide_by_orbit, decide_by_series
+from statewise.theory.certify.orbit import Decided, Legal, decide_by_orbit, decide_by_series
 from statewise.theory.certify.refute import Budget, Counterexample, search
 from statewise.theory.network import Network
 
@@ -28,6 +30,7 @@ class Verdict:
         horizon: the length up to which all judged words are answered correctly; None if no such length is known, or if
             all words are.
         counterexample: a word on which the two differ, replayed exactly.
+        restricted: whether only sequences were judged that the task can draw.
     """
 
     status: Status
@@ -36,10 +39,17 @@ class Verdict:
     shortest: int
     horizon: int | None = None
     counterexample: Counterexample | None = None
+    restricted: bool = False
 
 
 def certify(
-    network: Network, machine: Machine, shortest: int = 0, seconds: float = 20.0, *, work: int | None = None
+    network: Network,
+    machine: Machine,
+    shortest: int = 0,
+    seconds: float = 20.0,
+    *,
+    work: int | None = None,
+    all_words: bool = False,
 ) -> Verdict:
     """Decide whether a network answers as a machine does on all words of at least `shortest` symbols.
 
@@ -53,11 +63,28 @@ def certify(
         seconds: about how long to search on the clock; 0 means no search. Ignored where `work` is given.
         work: about how many hidden-state updates (products of a matrix with a hidden state) the search may make; 0
             means no search. The verdict is then the same on every computer; None leaves the clock as the only limit.
+        all_words: judge sequences too that lead to an output named "error", which no task draws.
     """
     check_fit(network, machine)
     minimal = minimise(machine)
-    for method, decide in (("orbit", decide_by_orbit), ("series", decide_by_series), ("counts", decide_by_counts)):
-        decided = decide(network, minimal, shortest)
+    legal = legal_moves(minimal)
+    if all_words or legal.all():
+        return _judge(network, minimal, shortest, seconds, work, None)
+    return replace(_judge(network, minimal, shortest, seconds, work, legal), restricted=True)
+
+
+def _judge(
+    network: Network, minimal: Machine, shortest: int, seconds: float, work: int | None, legal: Legal | None
+) -> Verdict:
+    """Judge a network over sequences of the symbols that may follow."""
+    exact: dict[str, Callable[[], Decided | None]] = {
+        "orbit": lambda: decide_by_orbit(network, minimal, shortest, legal=legal),
+        "series": lambda: decide_by_series(network, minimal, shortest, legal),
+        # counts of symbols do not know which sequence they are of
+        "counts": lambda: decide_by_counts(network, minimal, shortest) if legal is None else None,
+    }
+    for method, decide in exact.items():
+        decided = decide()
         if decided is None:
             continue
         if decided.equal:
@@ -69,7 +96,7 @@ def certify(
             least = len(word) - 1 if method == "orbit" and len(word) > shortest else None
             reason = "a word on which they differ" if method == "counts" else "a shortest word on which they differ"
             return Verdict("refuted", method, reason, shortest, least, found)
-    near = prove_horizon(network, minimal)
+    near = prove_horizon(network, minimal, legal=legal)
     if near is not None and near.length is None:
         return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
     if Budget(seconds, work).empty:
@@ -78,7 +105,7 @@ def certify(
                 "unknown", "growth of errors", "no bound on errors was shown, and nothing was searched", shortest
             )
         return Verdict("horizon", "growth of errors", "each symbol adds a bounded error", shortest, near.length)
-    searched = search(network, minimal, shortest, seconds, work=work)
+    searched = search(network, minimal, shortest, seconds, work=work, legal=legal)
     horizons = [n for n in (searched.proven, None if near is None else near.length) if n is not None and n >= shortest]
     horizon = max(horizons, default=None)
     tried = "; ".join(searched.tried)

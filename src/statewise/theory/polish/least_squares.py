@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt for large least-squares problems: each system is solved by conjugate gradients."""
+"""Levenberg-Marquardt for large least-squares problems: each system is solved by preconditioned conjugate gradients."""
 
 import math
 import time
@@ -10,6 +10,22 @@ import torch
 from torch import Tensor
 
 Parameters = tuple[Tensor, ...]
+# called after each round with its number and the residual
+Show = Callable[[int, float], None]
+# a step is taken if it lowers the cost by this share of what the linear model promises
+_LEAST_GAIN = 1e-3
+# damping at first, at the least, and where a problem is given up
+_FIRST, _LEAST, _MOST = 1e-3, 1e-14, 1e8
+# near the end each round squares the cost; one that does not halve it is the last
+_STALLED = 0.5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A positive form on parameters that resembles J^T J, and its inverse: it damps steps and preconditions systems."""
+
+    apply: Callable[[Parameters], Parameters]
+    invert: Callable[[Parameters], Parameters]
 
 
 class LeastSquares(ABC):
@@ -24,6 +40,10 @@ class LeastSquares(ABC):
         self, parameters: Parameters
     ) -> tuple[Callable[[Parameters], Tensor], Callable[[Tensor], Parameters]]:
         """Return the products with the Jacobian J and with its transpose, at these parameters."""
+
+    def metric(self, parameters: Parameters) -> Metric:
+        """Return a form that resembles J^T J at these parameters; the plain one is always allowed."""
+        return Metric(lambda value: value, lambda value: value)
 
 
 @dataclass(frozen=True)
@@ -46,11 +66,11 @@ class Solution:
 def solve_least_squares(
     problem: LeastSquares,
     parameters: Parameters,
-    tolerance: float = 1e-26,
+    tolerance: float = 1e-29,
     rounds: int = 40,
     inner: int = 1_000,
     until: float = float("inf"),
-    show: Callable[[int, float], None] | None = None,
+    show: Show | None = None,
 ) -> Solution:
     """Lower the sum of squares until it vanishes, stalls, or the budget ends.
 
@@ -63,37 +83,39 @@ def solve_least_squares(
         until: a moment of `time.monotonic` at which it ends.
         show: called with the round and the cost.
     """
-    damping = 1e-2
+    damping = _FIRST
     residual = problem.residual(parameters)
     cost, stopped, done = _mean_square(residual), "rounds", 0
     if cost < tolerance:
         return Solution(parameters, cost, 0, "converged")
     for done in range(1, rounds + 1):
         forward, backward = problem.linearise(parameters)
+        metric = problem.metric(parameters)
         right = tuple(-part for part in backward(residual))
         accepted, before = False, cost
-        while not accepted and damping < 1e8:
-            step = _conjugate_gradients(forward, backward, right, damping, inner, min(1e-3, math.sqrt(cost)))
-            trial = tuple(p + s for p, s in zip(parameters, step, strict=True))
+        while not accepted and damping < _MOST and time.monotonic() < until:
+            accuracy = max(1e-11, min(0.05, math.sqrt(cost)))
+            step = _conjugate_gradients(forward, backward, right, metric, damping, inner, accuracy, until)
+            trial = _add(parameters, 1.0, step)
             found = problem.residual(trial)
             value = _mean_square(found)
-            accepted = value < cost
+            promised = cost - _mean_square(residual + forward(step))
+            gain = (cost - value) / max(promised, 1e-300)
+            accepted = value < cost and gain > _LEAST_GAIN
             if accepted:
                 parameters, residual, cost = trial, found, value
-                damping = max(damping / 20, 1e-15)
+                damping = max(_LEAST, damping * (0.05 if gain > 0.75 else 0.3 if gain > 0.25 else 2.0))
             else:
-                damping *= 10
-            if time.monotonic() > until:
-                break
+                damping *= 8
         if show is not None:
             show(done, cost)
         if cost < tolerance:
             stopped = "converged"
             break
-        if time.monotonic() > until:
+        if time.monotonic() >= until:
             stopped = "time"
             break
-        if not accepted or cost > 0.999 * before:
+        if not accepted or (cost < 1e-20 and cost > _STALLED * before) or cost > 0.9999 * before:
             stopped = "stalled"
             break
     return Solution(parameters, cost, done, stopped)
@@ -103,26 +125,28 @@ def _conjugate_gradients(
     forward: Callable[[Parameters], Tensor],
     backward: Callable[[Tensor], Parameters],
     right: Parameters,
+    metric: Metric,
     damping: float,
     steps: int,
     accuracy: float,
+    until: float,
 ) -> Parameters:
-    """Solve (J^T J + damping I) x = right, to a relative accuracy: far from the solution a rough step is as good."""
+    """Solve (J^T J + damping M) x = right, to a relative accuracy: far from the solution a rough step is as good."""
     x = tuple(torch.zeros_like(part) for part in right)
-    rest, direction = right, right
-    size = first = _dot(rest, rest)
+    rest, direction = right, metric.invert(right)
+    size = first = _dot(rest, direction)
     for _ in range(steps):
-        image = tuple(part + damping * d for part, d in zip(backward(forward(direction)), direction, strict=True))
+        image = _add(backward(forward(direction)), damping, metric.apply(direction))
         curvature = _dot(direction, image)
         if not curvature > 0:
             break
-        length = size / curvature
-        x = _add(x, length, direction)
-        rest = _add(rest, -length, image)
-        smaller = _dot(rest, rest)
-        if smaller < max(accuracy, 1e-12) ** 2 * first or smaller < 1e-40:
+        x = _add(x, size / curvature, direction)
+        rest = _add(rest, -size / curvature, image)
+        turned = metric.invert(rest)
+        smaller = _dot(rest, turned)
+        if not smaller > accuracy**2 * first or time.monotonic() >= until:
             break
-        direction = _add(rest, smaller / size, direction)
+        direction = _add(turned, smaller / size, direction)
         size = smaller
     return x
 

@@ -1,17 +1,14 @@
 """What polishing returns: a network, and how far the solver came."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from statewise.models.tracker import StateTracker
 
 Objective = Literal["values", "closure"]
-Outcome = Literal["converged", "not converged"]
-# called after each round with its number and the residual
-Show = Callable[[int, float], None]
+Outcome = Literal["converged", "not converged", "rank not found"]
 # the mean square residual of a sequence at which a network counts as exact
-TOLERANCE = 1e-24
+TOLERANCE = 1e-22
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +16,13 @@ class Polished:
     """A polished network, and how far the solver came.
 
     Args:
-        model: the network, in float64.
+        model: the network, in float64; the trained one where no rank was found.
         level: its level.
         objective: what was solved.
         rank: the hidden size that is left.
         reason: how that was chosen.
         residual: the mean square distance from the objective, over the sequences.
-        outcome: whether it vanished.
+        outcome: whether it vanished; "rank not found" where nothing in the network follows the answers.
         rounds: linear systems that were solved.
         sequences: how many were solved for.
     """

@@ -1,0 +1,96 @@
+"""Polish as the last step of a run: the network beside the trained one, and what it reached in the run's record."""
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from statewise.errors import NetworkError, RunError
+from statewise.machines import minimise
+from statewise.models.tracker import StateTracker
+from statewise.runs.directory import NetworkManifest, write_network, write_record
+from statewise.runs.record import RecordedPolish, RecordedScore
+from statewise.runs.run import Run
+from statewise.tasks import legal_moves
+from statewise.theory.certify import prove_horizon
+from statewise.theory.network import network_of
+from statewise.theory.polish import Polished, polish_tracker
+from statewise.theory.polish.least_squares import Show
+from statewise.theory.polish.sequences import LabelledSource
+from statewise.training.evaluation import evaluate_model
+
+# where a run directory keeps its polished network
+POLISHED = "polished"
+# rounds bound the work; the clock is for machines that are far slower than expected
+_SECONDS = 600.0
+
+
+def polish_network(
+    run: Run, source: LabelledSource | None, seed: int, rank: int | None, seconds: float, show: Show | None
+) -> tuple[Polished, int | None]:
+    """Polish the network of a run; return it, and the length up to which it is proven.
+
+    Args:
+        run: a trained network.
+        source: labelled sequences; None draws them from the run's task.
+        seed: of the sequences.
+        rank: see `polish_tracker`.
+        seconds: how long the solver may take.
+        show: called after each round with its number and the residual.
+    """
+    if run.supervision == "chain":
+        raise NetworkError("the network was trained on chains of thought; polish one with supervision final or aligned")
+    if run.record is not None and run.record.status == "diverged":
+        raise NetworkError("training diverged, so there is nothing to polish; train it again with a smaller rate")
+    model = run.model
+    # what is no product of matrices is refused with its reason
+    network_of(model)
+    assert isinstance(model, StateTracker)
+    found = polish_tracker(model, source or run.task, seed, rank, seconds, show)
+    if found.outcome != "converged":
+        return found, None
+    minimal = minimise(run.machine)
+    near = prove_horizon(network_of(found.model), minimal, legal=legal_moves(minimal))
+    return found, None if near is None else near.length
+
+
+def polish_recorded(run: Run, show: Show | None = None) -> Run:
+    """Polish a finished run whose options ask for it, test the result as the run was tested, and record it.
+
+    A run that is recorded already is returned as it is, so that an interrupted polish is done again and nothing else.
+    """
+    options, record = run.options, run.record
+    if options is None or record is None or not options.polish or record.polished is not None:
+        return run
+    began = time.perf_counter()
+    try:
+        found, horizon = polish_network(run, None, options.seed, None, _SECONDS, show)
+    except (NetworkError, RunError) as error:
+        reached = RecordedPolish(status=str(error))
+    else:
+        took = round(time.perf_counter() - began, 2)
+        scores = evaluate_model(found.model, run.task, options.test_lengths, options.words, options.seed)
+        reached = RecordedPolish(
+            status=found.outcome,
+            objective=found.objective,
+            rank=found.rank,
+            residual=found.residual,
+            horizon=horizon,
+            scores=tuple(map(RecordedScore.of, scores)),
+            rounds=found.rounds,
+            seconds=took,
+        )
+        if run.path is not None:
+            manifest = NetworkManifest(
+                origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=reached.model_dump()
+            )
+            _replace(run.path / POLISHED, found, run, manifest)
+    written = record.model_copy(update={"polished": reached})
+    if run.path is not None:
+        write_record(run.path, written)
+    return replace(run, record=written)
+
+
+def _replace(directory: Path, found: Polished, run: Run, manifest: NetworkManifest) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    write_network(directory, found.model, run.machine, manifest)
