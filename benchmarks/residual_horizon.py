@@ -23,12 +23,13 @@ from jaxtyping import Bool, Float, Int
 import statewise as sw
 from statewise.errors import RunError
 from statewise.machines import Machine, access_words, minimise
+from statewise.models import StateTracker
 from statewise.randomness import stream
 from statewise.report.figure import figure_of
 from statewise.report.palette import GUIDE, light_kinds
 from statewise.runs import provenance
-from statewise.tasks import Lengths, Task
-from statewise.theory import Network, network_of
+from statewise.tasks import Lengths, Task, legal_moves
+from statewise.theory import Network, network_of, polish_tracker
 from statewise.theory.certify import prove_horizon
 
 ROOT = Path(__file__).parents[1]
@@ -40,16 +41,6 @@ TASKS = [
     "symmetric(3)",
     "modular_arithmetic(3)",
 ]
-TRAINING: dict[str, Any] = {
-    "model": "full",
-    "loss": "squared",
-    "lr": 4e-3,
-    "weight_decay": 0.1,
-    "late": 0,
-    "growth_share": 0.3,
-    "steps": 2_000,
-    "seed": SEED,
-}
 # relative: half a decade apart; 0 is the polished network itself
 AMOUNTS = [0.0, *(10 ** (-power / 2) for power in range(26, 2, -1))]
 # sequences that the residual is measured on, and random words that are read to the end
@@ -186,13 +177,16 @@ def fail_on_random(networks: list[Network], legal: Legal) -> list[int | None]:
 
 def measure(name: str) -> list[dict[str, Any]]:
     """Train, polish, move, and measure."""
-    run = sw.polish(sw.train(config=TRAINING | {"task": name}))
-    polished, legal = network_of(run.model), Legal.of(run.task)
+    run = sw.train(config={"task": name, "model": "full", "seed": SEED})
+    assert isinstance(run.model, StateTracker)
+    # values, so that the residual is the distance from one-hot answers
+    found = polish_tracker(run.model, run.task, objective="values")
+    polished, legal, minimal = network_of(found.model), Legal.of(run.task), minimise(run.machine)
     networks = [moved(polished, amount, stream(SEED, name, amount)) for amount in AMOUNTS]
     random = fail_on_random(networks, legal)
     records = []
     for amount, network, length in zip(AMOUNTS, networks, random, strict=True):
-        each, horizon = residuals(network, run.task), prove_horizon(network, minimise(run.machine))
+        each, horizon = residuals(network, run.task), prove_horizon(network, minimal, legal=legal_moves(minimal))
         record = {
             "task": name,
             "hidden": network.hidden,

@@ -1,67 +1,135 @@
-"""Write the tables of docs/recipes.md from results/recipes.jsonl and results/baselines.jsonl."""
+"""Write the tables of docs/recipes.md from the records of the reproduction and of benchmarks/recipes.py."""
 
+import gzip
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from statewise.runs import Record, parse_record
+from statewise.training import resolve
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
-BASELINES = ROOT / "results" / "baselines.jsonl"
-COLUMNS = ["task", "model", "steps", "seeds", "at 500: exactly 1.00", "scores at 500", "scores at 10,000"]
-HEADER = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
+TABLES = [
+    ROOT / "results" / "reproduction" / f"table-{name}.jsonl.gz" for name in ("addition", "machine", "arithmetic")
+]
+FAR = ["task", "model", "seeds", "at 500", "at 10,000", "polished", "at 10,000 after polish", "proven length, at least"]
+STUDIED = ("modular_addition(10)", "modular_arithmetic(10)", "random_machine(10, seed=s, kind=map)")
 
 
 def read(file: Path) -> list[Record]:
-    """Read records, one to a line."""
-    return [parse_record(line) for line in file.read_text().splitlines()]
+    """Read records, one to a line; none where there is no file."""
+    if not file.exists():
+        return []
+    text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
+    return [parse_record(line) for line in text.splitlines()]
 
 
-def table() -> str:
-    """Return the table, cells in the order of their names, moduli and states in the order of their size."""
-    cells: dict[tuple[str, str, int], dict[int, dict[int, float]]] = {}
-    for record in read(RECORDS):
-        options = record.config
-        task = re.sub(r"seed=\d+", "seed=s", options.task)
-        cell = (task, f"{options.model}, H = {options.hidden}", record.steps)
-        cells.setdefault(cell, {})[options.seed] = {score.length: score.score for score in record.scores}
-    return "\n".join([HEADER, *(_row(cell, cells[cell]) for cell in sorted(cells, key=_order))])
+def cells(records: Iterable[Record]) -> dict[tuple[str, str, int], list[Record]]:
+    """Sort polished runs by task, model and hidden size."""
+    found: dict[tuple[str, str, int], list[Record]] = {}
+    for record in records:
+        if record.polished is not None:
+            task = re.sub(r"seed=\d+", "seed=s", record.config.task)
+            found.setdefault((task, record.config.model, record.config.hidden), []).append(record)
+    return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
 
-def _row(cell: tuple[str, str, int], seeds: dict[int, dict[int, float]]) -> str:
-    by_length = {length: [scores.get(length) for _, scores in sorted(seeds.items())] for length in (500, 10_000)}
-    perfect = sum(score == 1 for score in by_length[500])
-    shown = [" ".join("-" if s is None else f"{s:.2f}" for s in by_length[length]) for length in (500, 10_000)]
-    task, model, steps = cell
-    names = ", ".join(str(seed) for seed in sorted(seeds))
-    return f"| {task} | {model} | {steps:,} | {names} | {perfect} of {len(seeds)} | {shown[0]} | {shown[1]} |"
+def far(records: Iterable[Record]) -> str:
+    """Return a row for each cell that was polished; those that algebra forbids were not learned, and are left out."""
+    lines = [_line(FAR), "|" + " --- |" * len(FAR)]
+    for (task, model, hidden), runs in cells(records).items():
+        if max(run.score_id or 0.0 for run in runs) < LEARNED:
+            continue
+        polished = [run.polished for run in runs if run.polished is not None]
+        converged = [polish for polish in polished if polish.status == "converged"]
+        horizons = [polish.horizon for polish in converged]
+        least = min((h for h in horizons if h is not None), default=None)
+        proven = "-" if least is None or None in horizons or len(converged) < len(runs) else _power(least)
+        after = [score.score for polish in polished for score in polish.scores if score.length == LONG]
+        lines.append(
+            _line(
+                [
+                    task,
+                    f"{model}, H = {hidden}",
+                    str(len(runs)),
+                    _perfect(runs, 500),
+                    _perfect(runs, LONG),
+                    f"{len(converged)} of {len(runs)}",
+                    f"{sum(score == 1 for score in after)} of {len(runs)}",
+                    proven,
+                ]
+            )
+        )
+    return "\n".join(lines)
 
 
-def _order(cell: tuple[str, str, int]) -> tuple[str, str, list[int], int]:
+def study(records: list[Record]) -> str:
+    """Return a row for each change of the recipe: the mean score at 500 and at 10,000 on each task."""
+    rows: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        if record.polished is None:
+            task = re.sub(r"seed=\d+", "seed=s", record.config.task)
+            rows.setdefault(_change(record), {}).setdefault(task, []).append(record)
+    lines = [_line(["change", *STUDIED]), "|" + " --- |" * (1 + len(STUDIED))]
+    for change, by_task in sorted(rows.items(), key=lambda row: row[0] != AS_IS):
+        lines.append(_line([change, *(_means(by_task.get(task, [])) for task in STUDIED)]))
+    return "\n".join(lines)
+
+
+LEARNED, LONG, AS_IS = 0.99, 10_000, "the recipe as it is"
+PARTS: dict[str, Callable[[], str]] = {
+    "far": lambda: far(record for file in TABLES for record in read(file)),
+    "groups": lambda: far(read(RECORDS)),
+    "study": lambda: study(read(RECORDS)),
+}
+
+
+def _change(record: Record) -> str:
+    """Name the options by which a run differs from the recipe."""
+    own = record.config
+    plain = resolve({"task": own.task, "model": own.model, "seed": own.seed}).to_dict()
+    given = own.to_dict()
+    kept = ("test_lengths", "words", "every", "polish")
+    changed = {n: given.get(n, "cross-entropy") for n in plain.keys() | given.keys() if given.get(n) != plain.get(n)}
+    named = [f"{name} {value}" for name, value in sorted(changed.items()) if name not in kept]
+    return ", ".join(named) or AS_IS
+
+
+def _means(runs: list[Record]) -> str:
+    if not runs:
+        return "-"
+    scores = [[run.score_at(length) for run in runs] for length in (500, LONG)]
+    return " / ".join(f"{sum(s.score for s in some if s is not None) / len(some):.2f}" for some in scores)
+
+
+def _perfect(runs: list[Record], length: int) -> str:
+    return f"{sum((s := run.score_at(length)) is not None and s.score == 1 for run in runs)} of {len(runs)}"
+
+
+def _power(length: int) -> str:
+    digits = len(str(length)) - 1
+    return f"{length / 10**digits:.1f} · 10{str(digits).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def _line(values: list[str]) -> str:
+    return f"| {' | '.join(values)} |"
+
+
+def _order(cell: tuple[str, str, int]) -> tuple[str, str, list[int]]:
     numbers = [int(number) for number in re.findall(r"\((\d+)", cell[0])]
     kind = "map" if "kind=map" in cell[0] else ""
-    return cell[1].split(",")[0], re.sub(r"\d+", "", cell[0]) + kind, numbers, cell[2]
-
-
-def baselines() -> str:
-    """Return a row for each run of a baseline that was trained as long as it needs."""
-    lines = ["| task | model | steps | rate | training lengths | at 10 | at 500 |", "|" + " --- |" * 7]
-    for record in read(BASELINES):
-        options, scores = record.config, {score.length: score.score for score in record.scores}
-        shown = " | ".join(f"{number:.3f}" for number in (record.score_id, scores[10], scores[500]))
-        model = f"{options.model}, H = {options.hidden}"
-        lines.append(f"| {options.task} | {model} | {record.steps:,} | {options.lr:g} | {shown} |")
-    return "\n".join(lines)
+    return cell[1], re.sub(r"\d+", "", cell[0]) + kind, numbers
 
 
 def page(text: str) -> str:
     """Put the tables into the page, in place of those before."""
-    before, _, rest = text.partition("## What was seen\n")
-    after = rest[rest.index("\nEvery number is of a record") :]
-    text = f"{before}## What was seen\n\n{table()}\n{after}"
-    before, _, rest = text.partition("## Baselines, given time\n")
-    after = rest[rest.index("\nBoth are asked") :]
-    return f"{before}## Baselines, given time\n\n{baselines()}\n{after}"
+    for name, made in PARTS.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        after = rest[rest.index(end) :]
+        text = f"{before}{begin}\n\n{made()}\n\n{after}"
+    return text
 
 
 if __name__ == "__main__":

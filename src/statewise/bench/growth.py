@@ -5,7 +5,6 @@ length and batch, what the largest size would take if time grew with the exponen
 """
 
 import math
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from statewise.bench.steps import training_step
-from statewise.bench.timing import Row, best_times
+from statewise.bench.timing import Row, best_times, peak_memory
 from statewise.errors import WrongAnswerError
 from statewise.models.tracker import StateTracker
 
@@ -64,7 +63,7 @@ def peak_of_long_sequences() -> int:
     step = _step(T=LONG, B=64, H=64, V=5)
     step()
     step()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peak_memory()
 
 
 def _step(T: int, B: int, H: int, V: int) -> Callable[[], None]:

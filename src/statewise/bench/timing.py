@@ -1,6 +1,8 @@
 """How times are taken, and what a benchmark returns."""
 
 import gc
+import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,6 +90,11 @@ def best_times(
     finally:
         gc.enable()
     return best
+
+
+def peak_memory() -> int:
+    """Return the peak memory of this process in bytes; a new process may count that of the one which started it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def require_close(what: str, found: Tensor, expected: Tensor) -> None:

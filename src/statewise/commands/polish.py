@@ -10,7 +10,7 @@ from statewise.commands.inputs import PathLike, check_least, path_of, torch_thre
 from statewise.errors import NetworkError, shorten
 from statewise.runs.directory import NetworkManifest, check_free, write_network
 from statewise.runs.run import Run, RunLike, load
-from statewise.wording import Lines, Result
+from statewise.wording import Lines, Result, counted
 
 if TYPE_CHECKING:
     from statewise.theory.polish import LabelledSource, Polished
@@ -58,7 +58,7 @@ class PolishedNetwork(Result):
         """Return what was reached for a reader."""
         found = self.polished
         proven = "nothing is proven" if self.horizon is None else f"all sequences of up to {self.horizon:,} symbols"
-        solved = f"{found.rounds} rounds over {found.sequences:,} sequences of 1 to 8 symbols, {self.seconds:.1f} s"
+        solved = f"{counted(found.rounds, 'round')} over {found.sequences:,} short sequences, {self.seconds:.1f} s"
         lines = [
             ("polished", f"{found.outcome}: residual {found.residual:.1e} ({found.objective}; {solved})"),
             ("network", f"{found.level}, hidden size {found.rank}: {found.reason}"),

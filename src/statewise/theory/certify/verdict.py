@@ -7,7 +7,7 @@ from typing import Literal
 from statewise.errors import NetworkError
 from statewise.machines import Machine, minimise
 from statewise.tasks import legal_moves
-from statewise.theory.certify.counts import decide_by_counts
+from statewise.theory.certify.counts import CountProof, decide_by_counts
 from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.certify.horizon import prove_horizon
 from statewise.theory.certify.orbit import Decided, Legal, decide_by_orbit, decide_by_series
@@ -77,7 +77,7 @@ def _judge(
     network: Network, minimal: Machine, shortest: int, seconds: float, work: int | None, legal: Legal | None
 ) -> Verdict:
     """Judge a network over sequences of the symbols that may follow."""
-    exact: dict[str, Callable[[], Decided | None]] = {
+    exact: dict[str, Callable[[], Decided | CountProof | None]] = {
         "orbit": lambda: decide_by_orbit(network, minimal, shortest, legal=legal),
         "series": lambda: decide_by_series(network, minimal, shortest, legal),
         # counts of symbols do not know which sequence they are of

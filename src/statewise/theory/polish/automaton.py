@@ -188,7 +188,8 @@ def _lift(moment: Tensor) -> Tensor:
 
 def cp_of(factors: Factors) -> CP:
     """Build a CP-factored transition from its factors."""
-    built = CP(len(factors.gate), *factors.left.shape).double()
+    size, rank = factors.left.shape
+    built = CP(len(factors.gate), size, rank).double()
     with torch.no_grad():
         for name in ("left", "gate", "right"):
             getattr(built, name).copy_(getattr(factors, name))
