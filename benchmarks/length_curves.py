@@ -31,8 +31,8 @@ SEED = 30
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 # sequences per length, and how many symbols these may have together
 WORDS, SYMBOLS = 200, 20_000_000
-# the cost of attention grows with the square of the length, where positions do not end the curve before; Mamba is slow
-LONGEST = {"transformer": 3_000, "mamba": 10_000}
+# baselines are too slow beyond; the cost of attention grows with the square of the length
+LONGEST = {"transformer": 3_000, "mamba": 10_000, "lstm": 10_000, "rnn": 10_000}
 
 _ADDITION, _PERMUTATION = "modular_addition(5)", f"random_machine(10, seed={SEED}, kind=permutation)"
 # what baselines need to learn the training lengths, the same for all

@@ -24,7 +24,7 @@ def test_the_least_number_of_sequences_is_that_of_the_median_seed():
     assert "0.95" in counted
     assert lines["full bilinear (statewise)"] == "512 on the training length, 8,192 at 500"
     assert lines["rotations (R2) (stated)"] == "512 on the training length, 128 at 500"
-    assert lines["LSTM (squared)"] == "512 on the training length, not with 32,768 at 500"
+    assert lines["LSTM (squared)"] == "512 on the training length, not with 8,192 at 500"
     verdict = lines["the paper claims that bilinear models need fewer sequences than the others"]
     # an RNN learns from 512 sequences both near and far, an LSTM never far
     assert verdict.startswith(

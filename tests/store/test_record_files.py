@@ -31,7 +31,7 @@ def test_every_record_that_was_ever_published_is_read_and_keeps_its_key(tmp_path
             assert {one.key: one.to_dict() for one in store.records()} == {one["key"]: one for one in written}
 
 
-@pytest.mark.parametrize("name", ["recipes.jsonl", "baselines.jsonl"])
+@pytest.mark.parametrize("name", ["recipes.jsonl"])
 def test_records_of_single_runs_have_no_key_and_are_refused_until_they_get_one(tmp_path, name):
     lines = [json.loads(line) for line in (RESULTS / name).read_text().splitlines()]
     with pytest.raises(StoreError, match=r"line 1 of .* a record has no key; expected 32 hexadecimal digits"):

@@ -70,16 +70,22 @@ def measure(hidden: int = HIDDEN, steps: int = STEPS, turns: int = TURNS) -> lis
 
 
 def _check_step(members: list[Training]) -> None:
-    """Compare the loss, the gradients and the weights of one step together with those of plain torch."""
+    """Compare the loss and the gradients of one step together with plain torch, and its moves with torch's AdamW."""
     references = copy.deepcopy(members)
     advance(members, 1)
     for member, reference in zip(members, references, strict=True):
-        gradients, loss = _train_plainly(reference, 1)
-        require_close("ensemble", torch.tensor(member.loss), loss)
+        require_close("ensemble", torch.tensor(member.loss), _plain_loss(reference, 0).detach())
+        optimiser = _plain_optimiser(reference)
+        before = {name: weight.detach().clone() for name, weight in reference.trained.items()}
         for name, weight in reference.trained.items():
             # after one step the running mean is a tenth of the gradient
-            require_close("ensemble", 10 * member.moments[name][0], gradients[name])
-            require_close("ensemble", member.trained[name], weight)
+            gradient = 10 * member.moments[name][0]
+            assert weight.grad is not None
+            require_close("ensemble", gradient, weight.grad)
+            weight.grad = gradient
+        _plain_step(optimiser, reference, 0)
+        for name, weight in reference.trained.items():
+            require_close("ensemble", member.trained[name] - before[name], weight - before[name])
 
 
 def _require_same_scores(some: list[Training], others: list[Training]) -> None:
@@ -99,20 +105,33 @@ def _plainly_one_after_another(members: list[Training], steps: int) -> None:
         _train_plainly(training, steps)
 
 
-def _train_plainly(training: Training, steps: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Train as a loop written in torch does: forward, loss, backward, AdamW; return the last gradients and loss."""
-    model, loss = training.model.train(), torch.tensor(math.nan)
-    optimiser = torch.optim.AdamW(model.parameters(), weight_decay=training.optimisation.weight_decay)
+def _train_plainly(training: Training, steps: int) -> None:
+    """Train as a loop written in torch does: forward, loss, backward, AdamW."""
+    optimiser = _plain_optimiser(training)
     for step in range(steps):
-        batch = training.task.batch(training.seed, step, training.optimisation.batch)
-        logits = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths))
-        optimiser.zero_grad()
-        loss = plain_loss(logits, torch.from_numpy(batch.finals), training.optimisation.loss)
-        loss.backward()
-        for group in optimiser.param_groups:
-            group["lr"] = training.optimisation.rate(step)
-        optimiser.step()
-    return {name: p.grad for name, p in training.trained.items() if p.grad is not None}, loss.detach()
+        _plain_loss(training, step)
+        _plain_step(optimiser, training, step)
+
+
+def _plain_optimiser(training: Training) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(training.model.parameters(), weight_decay=training.optimisation.weight_decay)
+
+
+def _plain_loss(training: Training, step: int) -> torch.Tensor:
+    """Compute the loss of a step's batch, and leave its gradients behind."""
+    model = training.model.train()
+    batch = training.task.batch(training.seed, step, training.optimisation.batch)
+    logits = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths))
+    model.zero_grad()
+    loss = plain_loss(logits, torch.from_numpy(batch.finals), training.optimisation.loss)
+    loss.backward()
+    return loss
+
+
+def _plain_step(optimiser: torch.optim.Optimizer, training: Training, step: int) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = training.optimisation.rate(step)
+    optimiser.step()
 
 
 def _members(hidden: int, steps: int, loss: Loss) -> list[Training]:

@@ -31,7 +31,7 @@ def measure_long() -> list[Row]:
     ):
         rnn = _checked(level, x)
         calls = {"ours": _train(rnn, x), "lstm": _train(lstm, x), **_slices(block, x)}
-        times = best_times(calls, repeats=4, most_s=20)
+        times = best_times(calls, repeats=4, most_s=20.0)
         case = f"{level}, B {batch}, T {length:,}, H {HIDDEN}, forward and backward"
         rows.append(Row(case, "nn.LSTM", times["ours"], times["lstm"], against_lstm))
         better = min(seconds for name, seconds in times.items() if name.startswith("SLiCE"))
@@ -47,7 +47,7 @@ def measure_one_stream() -> list[Row]:
     rows = []
     for level in ("rotation", "diagonal"):
         rnn = _checked(level, x)
-        times = best_times({"ours": _train(rnn, x), "lstm": _train(lstm, x)}, repeats=3, most_s=30)
+        times = best_times({"ours": _train(rnn, x), "lstm": _train(lstm, x)}, repeats=3, most_s=30.0)
         case = f"{level}, B 1, T {length:,}, H {HIDDEN}, forward and backward"
         rows.append(Row(case, "nn.LSTM", times["ours"], times["lstm"], 5.0))
         rows.append(Row(case, "the step loop", times["ours"], _once(_train(_Steps(rnn), x)), 50.0))

@@ -81,7 +81,7 @@ def measure_full() -> list[Row]:
     theirs = EinsumTracker(ours)
     tokens, lengths, _ = _batch(symbols)
     require_close("step-full", ours.at_end(tokens, lengths), theirs.at_end(tokens, lengths))
-    times = best_times({"ours": step(ours, symbols), "theirs": step(theirs, symbols)}, repeats=3, most_s=30)
+    times = best_times({"ours": step(ours, symbols), "theirs": step(theirs, symbols)}, repeats=3, most_s=30.0)
     case = f"full, B {BATCH}, T {TIME}, H = D = {hidden}, V {symbols}, W and embedding trained"
     return [Row(case, "torch.einsum per step", times["ours"], times["theirs"], target=25.0)]
 
@@ -93,7 +93,7 @@ def measure_table(sizes: Sequence[tuple[int, int, float]] = SIZES, repeats: int 
         calls = _two_losses("step-table", symbols, hidden)
         calls["lstm"] = step(LSTMTracker(symbols, hidden), symbols)
         # many turns: on a shared machine a quiet moment for both is rare
-        times = best_times(calls, repeats=repeats, most_s=15)
+        times = best_times(calls, repeats=repeats, most_s=15.0)
         case = f"full, B {BATCH}, T {TIME}, H {hidden}, V {symbols}, one-hot tokens"
         rows.append(Row(case, f"nn.LSTM({hidden})", times["ours"], times["lstm"], target))
         rows.append(Row(f"{case}, {_SQUARED}", _CROSS_ENTROPY, times["squared"], times["ours"], NO_SLOWER))

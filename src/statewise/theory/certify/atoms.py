@@ -169,5 +169,5 @@ def _radius(
         room = made[int(room_of[state])]
         rounding = _UNIT * np.linalg.norm(sizes, axis=1) * (1 + np.linalg.norm(room.atoms, axis=1).max())
         dual = room.dual(weights) + rounding
-        least = min(least, float((leads / dual).min()))
+        least = min(least, float((leads / dual).min(initial=math.inf)))
     return least * _DOWN

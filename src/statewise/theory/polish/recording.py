@@ -22,7 +22,7 @@ from statewise.training.evaluation import evaluate_model
 # where a run directory keeps its polished network
 POLISHED = "polished"
 # rounds bound the work; the clock is for machines that are far slower than expected
-_SECONDS = 600.0
+_SECONDS = 120.0
 
 
 def polish_network(
