@@ -24,7 +24,6 @@ BENCHMARKS = {
     "sampling": "sampling:measure",
     "baselines": "baselines:measure",
     "sweep": "sweep_overhead:measure",
-    "polish": "polish:measure",
 }
 
 

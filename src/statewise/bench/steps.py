@@ -22,7 +22,7 @@ SIZES = ((256, 5, 5.0), (64, 5, 3.0), (256, 50, 2.0), (64, 50, 2.0))
 # squared error is trained with this weight decay, and is to be no slower than cross-entropy without, up to noise
 DECAY, NO_SLOWER = 0.1, 0.95
 _SQUARED, _CROSS_ENTROPY = f"squared error, weight decay {DECAY}", "ours, cross-entropy"
-_RATE = 1e-6
+_RATE, _TURN_S = 1e-6, 0.003
 
 
 @runtime_checkable
@@ -86,21 +86,21 @@ def measure_full() -> list[Row]:
     return [Row(case, "torch.einsum per step", times["ours"], times["theirs"], target=25.0)]
 
 
-def measure_table(sizes: Sequence[tuple[int, int, float]] = SIZES, repeats: int = 40) -> list[Row]:
+def measure_table(sizes: Sequence[tuple[int, int, float]] = SIZES, repeats: int = 600) -> list[Row]:
     """Time a full model of one-hot tokens against an nn.LSTM of the same width, and squared error beside it."""
     rows = []
     for hidden, symbols, target in sizes:
         calls = _two_losses("step-table", symbols, hidden)
         calls["lstm"] = step(LSTMTracker(symbols, hidden), symbols)
-        # many turns: on a shared machine a quiet moment for both is rare
-        times = best_times(calls, repeats=repeats, most_s=15.0)
+        # many short turns: on a shared machine a quiet moment for all is rare
+        times = best_times(calls, repeats=repeats, least_s=_TURN_S, most_s=15.0)
         case = f"full, B {BATCH}, T {TIME}, H {hidden}, V {symbols}, one-hot tokens"
         rows.append(Row(case, f"nn.LSTM({hidden})", times["ours"], times["lstm"], target))
         rows.append(Row(f"{case}, {_SQUARED}", _CROSS_ENTROPY, times["squared"], times["ours"], NO_SLOWER))
     return rows
 
 
-def measure_limit(hidden: int = 256, symbols: int = 5, repeats: int = 7) -> list[Row]:
+def measure_limit(hidden: int = 256, symbols: int = 5, repeats: int = 600) -> list[Row]:
     """Time the same against nothing but the multiplications, as this machine's own matrix product does them."""
     rows, matrix = torch.randn(BATCH, hidden), torch.randn(hidden, hidden)
     left, right = torch.randn(hidden, BATCH), torch.randn(BATCH, hidden)
@@ -111,7 +111,7 @@ def measure_limit(hidden: int = 256, symbols: int = 5, repeats: int = 7) -> list
             torch.mm(rows, matrix.T)
             torch.mm(left, right)
 
-    times = best_times(_two_losses("limit", symbols, hidden) | {"limit": products}, repeats=repeats)
+    times = best_times(_two_losses("limit", symbols, hidden) | {"limit": products}, repeats=repeats, least_s=_TURN_S)
     case = f"full, B {BATCH}, T {TIME}, H {hidden}, V {symbols}, one-hot tokens"
     limit = f"{3 * TIME} products of {BATCH} x {hidden} x {hidden}"
     return [

@@ -57,7 +57,11 @@ class PolishedNetwork(Result):
     def lines(self) -> Lines:
         """Return what was reached for a reader."""
         found = self.polished
-        proven = "nothing is proven" if self.horizon is None else f"all sequences of up to {self.horizon:,} symbols"
+        proven = (
+            "nothing is proven"
+            if self.horizon is None
+            else f"all sequences of the task of up to {self.horizon:,} symbols"
+        )
         solved = f"{counted(found.rounds, 'round')} over {found.sequences:,} short sequences, {self.seconds:.1f} s"
         lines = [
             ("polished", f"{found.outcome}: residual {found.residual:.1e} ({found.objective}; {solved})"),

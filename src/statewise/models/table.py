@@ -76,7 +76,7 @@ _SLOW = {"readout": "plain", "embedding": 0, "supervision": "aligned", "steps": 
 _RECURRENT = {"readout": "plain", "embedding": 0, "loss": "squared", "steps": 4_000, "growth_share": 0.3}
 _COMPILERS = "statewise.theory.compile"
 
-# all train on the lengths of the paper, which grow over the first 30 % of steps; squared error needs as many dimensions
+# all train on the lengths of the paper, most with a curriculum; squared error needs as many dimensions
 # as answers have, which cp and rotation may not have
 TABLE: tuple[Kind, ...] = (
     Kind(

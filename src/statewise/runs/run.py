@@ -157,7 +157,11 @@ def _polish_lines(polished: RecordedPolish | None) -> Lines:
     if polished.residual is None:
         return [("polished", polished.status)]
     how = f"residual {polished.residual:.1e}, hidden size {polished.rank}, {polished.seconds:.1f} s"
-    proven = [] if polished.horizon is None else [("proven", f"all sequences of up to {polished.horizon:,} symbols")]
+    proven = (
+        []
+        if polished.horizon is None
+        else [("proven", f"all sequences of the task of up to {polished.horizon:,} symbols")]
+    )
     scores = [(f"  length {score.length:,}", f"score {score.score:.3f}") for score in polished.scores]
     return [("polished", f"{polished.status}: {how}"), *scores, *proven]
 

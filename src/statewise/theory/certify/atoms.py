@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from statewise.machines import Machine
+from statewise.machines import Machine, access_words
 from statewise.theory.network import Network
 
 _UNIT = 2.0**-53
@@ -25,6 +25,8 @@ _UP, _DOWN = 1 + 2.0**-49, 1 - 2.0**-49
 _BESIDE = 2.0
 # directions in which atoms vary by less than this share are left to what lies beside them
 _FLAT = 1e-8
+# squares and products of such numbers neither vanish nor overflow
+_SMALLEST, _LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,14 @@ class _Room:
         columns = (matrix @ across).T
         sizes = np.abs(matrix) @ (np.eye(len(matrix)) + self._sizes[1].T @ self._sizes[0])
         # a vector of length 1 has entries whose squares add up to 1
-        rest = float(np.linalg.norm(there.bound(columns, 2 * self.slack * sizes.T)))
+        rest = float(np.linalg.norm(there.bound(columns, 2 * self.slack * sizes.T))) * (1 + self.slack)
         return (on_atoms * self.widest + rest) * _UP / self.beside
 
     def dual(self, weights: Float[np.ndarray, "rival hidden"]) -> np.ndarray:
         """Bound the largest value of functionals on errors of size 1."""
         on_atoms = np.abs(weights @ self.atoms.T) + self.slack * np.abs(weights) @ self._sizes[1].T
-        return np.maximum(on_atoms.max(axis=1), np.linalg.norm(weights, axis=1) * _UP / self.beside) * _UP
+        lengths = np.linalg.norm(weights, axis=1) * (1 + self.slack)
+        return np.maximum(on_atoms.max(axis=1), lengths * _UP / self.beside) * _UP
 
 
 def growth_of_errors(
@@ -108,7 +111,11 @@ def growth_of_errors(
         vectors: v_q, for every state that is reached; 0 for the others.
         legal: which symbols may follow which states.
     """
-    reached = np.linalg.norm(vectors, axis=1) > 0
+    sizes = np.linalg.norm(vectors, axis=1)
+    reached = np.zeros(machine.states, dtype=bool)
+    reached[list(access_words(machine, legal))] = True
+    if not ((sizes[reached] > _SMALLEST) & (sizes[reached] < _LARGEST)).all():
+        return None
     room_of = rooms(machine, legal)
     made = {int(room): _Room(vectors[reached & (room_of == room)]) for room in np.unique(room_of[reached])}
     beside = _BESIDE * max(1.0, *(room.widest for room in made.values()))
@@ -121,7 +128,7 @@ def growth_of_errors(
     rho = kappa = 0.0
     slack = (network.hidden + 4) * _UNIT
     for symbol, matrix in enumerate(network.matrices):
-        moved, sizes = vectors @ matrix.T, np.abs(vectors) @ np.abs(matrix).T
+        moved, reach = vectors @ matrix.T, np.abs(vectors) @ np.abs(matrix).T
         for room in made:
             states = np.flatnonzero(reached & (room_of == room) & legal[:, symbol])
             if not len(states):
@@ -129,15 +136,19 @@ def growth_of_errors(
             targets = vectors[machine.delta[states, symbol]]
             there = made[int(room_of[machine.delta[states[0], symbol]])]
             scales = (moved[states] * targets).sum(axis=1) / (targets * targets).sum(axis=1)
-            if not (scales > 0).all():
+            if not ((scales > _SMALLEST) & (scales < _LARGEST)).all():
                 return None
             rest = moved[states] - scales[:, None] * targets
-            off = slack * (sizes[states] + scales[:, None] * np.abs(targets)) + 2 * _UNIT * np.abs(rest)
+            off = slack * (reach[states] + scales[:, None] * np.abs(targets)) + 2 * _UNIT * np.abs(rest)
             added = there.bound(rest, off)
             least = float(scales.min())
             rho = max(rho, float(added.max()) / least * _UP)
             on_atoms = float((scales * _UP + added).max())
-            kappa = max(kappa, max(on_atoms, made[room].grows(matrix, there, on_atoms)) / least * _UP)
+            grows = max(on_atoms, made[room].grows(matrix, there, on_atoms)) / least * _UP
+            # a maximum would pass over what is not a number
+            if not (np.isfinite(added).all() and math.isfinite(grows)):
+                return None
+            kappa = max(kappa, grows)
     start = vectors[machine.start]
     scale = float(network.initial @ start) / float(start @ start)
     rest = network.initial - scale * start
@@ -164,7 +175,7 @@ def _radius(
         # the difference of two weights is rounded once
         sizes = (np.abs(network.readout[own]) + np.abs(np.delete(network.readout, own, axis=0))) * (1 + slack)
         leads = weights @ vectors[state] - 2 * slack * (sizes @ np.abs(vectors[state]))
-        if not (leads > 0).all():
+        if not (leads > 0).all() or not np.isfinite(leads).all():
             return None
         room = made[int(room_of[state])]
         rounding = _UNIT * np.linalg.norm(sizes, axis=1) * (1 + np.linalg.norm(room.atoms, axis=1).max())

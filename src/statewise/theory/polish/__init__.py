@@ -1,4 +1,4 @@
-"""Polish: a trained network made exact to machine precision, from sequences of its training lengths alone.
+"""Polish: a trained network made exact to machine precision, from sequences of at most ten symbols.
 
 With a plain readout a bilinear network is a weighted automaton, f(w) = U A_w h_0. Two of rank r and s that agree on all
 words of fewer than r + s symbols agree on all words (Schuetzenberger), so a network that meets VALUES, one-hot answers,
@@ -36,7 +36,7 @@ def polish_tracker(
     """Restrict a trained tracker to what it tracks, and solve for its answers to machine precision.
 
     Closure comes first, at every level. Where no coherent part of a full or CP-factored network separates the answers,
-    values are solved for; the better of the two is returned.
+    values are solved for, and returned if they converge or closure found nothing.
 
     Args:
         model: trained, without an additive term.

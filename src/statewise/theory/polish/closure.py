@@ -53,6 +53,9 @@ def polish_closure(
     rounds, sequences, best_spread = 0, 0, 1.0
     for block in range(visits.blocks.shape[1]):
         functionals, spreads, scatter = visits.functionals(block)
+        if not len(spreads):
+            # a block that begins at 0 stays there
+            continue
         best_spread = min(best_spread, float(spreads[0]))
         for size in _sizes(visits, block, spreads, rank):
             piece = visits.piece(block, functionals[:size], scatter, source.start)

@@ -5,6 +5,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from statewise.errors import NetworkError, RunError
 from statewise.machines import minimise
 from statewise.models.tracker import StateTracker
@@ -65,7 +67,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     began = time.perf_counter()
     try:
         found, horizon = polish_network(run, None, options.seed, None, _SECONDS, show)
-    except (NetworkError, RunError) as error:
+    except (NetworkError, RunError, torch.linalg.LinAlgError) as error:
         reached = RecordedPolish(status=str(error))
     else:
         took = round(time.perf_counter() - began, 2)

@@ -21,8 +21,8 @@ from statewise.tasks import Lengths, Task
 
 # long enough to tie symbols together, short enough to be learned
 SHORTEST, LONGEST = 1, 8
-# continuations that distinguish sequences, and how long they may be
-_CONTINUATIONS, _LONGEST_CONTINUATION = 400, 6
+# continuations that distinguish sequences, how long they may be, and what they follow: no more than ten symbols in all
+_CONTINUATIONS, _LONGEST_CONTINUATION, _LONGEST_PREFIX = 400, 4, 6
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,10 @@ class TaskSequences(LabelledSource):
     def _continued(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the states of short prefixes, and the state after each continuation; -1 where it is never drawn."""
         machine, generator = self.task.machine, stream(0, "continuations", count)
-        drawn = self.task.draw(generator, generator.integers(SHORTEST, LONGEST + 1, size=4 * count))
+        drawn = self.task.draw(generator, generator.integers(SHORTEST, LONGEST + 1, size=8 * count))
         cuts = generator.integers(0, drawn.lengths + 1)
-        seen = machine.track(drawn.tokens)[np.arange(drawn.tokens.shape[1]) < drawn.lengths[:, None]]
+        inside = np.arange(drawn.tokens.shape[1]) < np.minimum(drawn.lengths, _LONGEST_PREFIX)[:, None]
+        seen = machine.track(drawn.tokens)[inside]
         # prefixes that lead to one state have one row
         states = np.unique(np.append(seen, machine.start))
         cut = list(zip(drawn.tokens, cuts.tolist(), drawn.lengths.tolist(), strict=True))[:count]

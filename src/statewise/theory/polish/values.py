@@ -159,7 +159,10 @@ def _candidates(truncation: _Truncation, source: LabelledSource, rank: int | Non
             found.setdefault((more, False), f"the residual did not vanish at the Hankel rank, {known}")
     hidden = truncation.trained.hidden
     listed = [_Candidate(size, centred, reason) for (size, centred), reason in found.items() if 1 <= size <= hidden]
-    return listed or [_Candidate(hidden, False, "neither a Hankel rank nor a gap was found: nothing is cut off")]
+    if listed:
+        return listed
+    why = "no Hankel rank and no gap were found" if known is None else f"the answers have Hankel rank {known}"
+    return [_Candidate(hidden, False, f"{why}: nothing is cut off")]
 
 
 def _solve(
