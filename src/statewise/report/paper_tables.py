@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from statewise.models.table import kind_of
 from statewise.papers import Line, Table, lines_of
 from statewise.papers.lines import column_text
 from statewise.report.charts import Number, fixed
@@ -100,11 +101,25 @@ def _models(table: Table) -> list[_Model]:
             cells = [at[column].cells.get(name) if column in at else None for column in table.columns]
             if any(cell is not None for cell in cells):
                 scores = tuple(None if cell is None else cell.best for cell in cells)
-                strips.append(_Strip(reading.title, top, scores, tuple(cell is not None for cell in cells)))
+                planned = tuple(cell is not None for cell in cells)
+                strips.append(_Strip(_title(lines[0].model, name, reading.title), top, scores, planned))
                 top += _LINE
+                after = tuple(None if cell is None else cell.score_polished for cell in cells)
+                if any(score is not None for score in after):
+                    title = f"{reading.title}, polished, at {table.longest:,}"
+                    strips.append(_Strip(title, top, after, tuple(score is not None for score in after)))
+                    top += _LINE
         models.append(_Model(label, tuple(strips)))
         top += _GAP
     return models
+
+
+def _title(model: str, name: str, title: str) -> str:
+    """Return what a reading is called; baselines get more than the paper's protocol in order to learn at all."""
+    kind = kind_of(model)
+    if kind is not None and kind.is_level:
+        return title
+    return {"stated": "cross-entropy", "squared": "squared error"}.get(name, title)
 
 
 def _draw_cell(axes: "Axes", left: Number, top: Number, width: Number, score: float | None, published: bool) -> None:
