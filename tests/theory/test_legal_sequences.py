@@ -21,9 +21,7 @@ def legal_words(m, legal, longest, shortest=0):
     for length in range(longest + 1):
         if length >= shortest:
             yield from layer
-        layer = [
-            ((*word, a), int(m.delta[q, a])) for word, q in layer for a in np.flatnonzero(legal[q]).tolist()
-        ]
+        layer = [((*word, a), int(m.delta[q, a])) for word, q in layer for a in np.flatnonzero(legal[q]).tolist()]
 
 
 def is_legal(m, legal, word):
@@ -198,7 +196,9 @@ def test_a_network_that_is_wrong_on_a_legal_word_is_refuted_by_one(name):
         matrices = made.matrices + noise * random.standard_normal(made.matrices.shape)
         there = int(m.delta[q, a])
         # to a state of another answer, where what may follow is the same
-        other = next(p for p in range(m.states) if m.outputs[p] != m.outputs[there] and (legal[p] == legal[there]).all())
+        other = next(
+            p for p in range(m.states) if m.outputs[p] != m.outputs[there] and (legal[p] == legal[there]).all()
+        )
         matrices[a, there, q], matrices[a, other, q] = 0, 1
         network = Network(matrices, made.initial, made.readout)
         verdict = certify(network, m, work=WORK)

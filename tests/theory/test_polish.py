@@ -353,7 +353,9 @@ def test_labelled_sequences_suffice_and_no_machine_is_used(task, spec, steps):
 def test_own_sequences_know_the_labels_of_prefixes_that_were_given():
     source = OwnSequences([(0, 1, 1), (0, 1), (1,), ()], [2, 1, 0, 1], 3)
     data = source.draw(0, 10)
-    rows = {tuple(tokens[:n]): row for row, (tokens, n) in enumerate(zip(data.tokens.tolist(), data.lengths, strict=True))}
+    rows = {
+        tuple(tokens[:n]): row for row, (tokens, n) in enumerate(zip(data.tokens.tolist(), data.lengths, strict=True))
+    }
     assert data.path[rows[0, 1, 1]].tolist() == [-1, 1, 2]
     assert data.path[rows[1,]].tolist()[:1] == [0]
     assert sorted(data.answers.tolist()) == [0, 1, 2]
@@ -512,7 +514,9 @@ def test_a_run_records_what_polish_reached_beside_its_own_scores(tmp_path):
 
 def test_a_sweep_records_polished_scores_and_horizons(tmp_path):
     given = {"task": "modular_addition(3)", "hidden": 16, "steps": 400, "polish": True, "words": 40}
-    runs = [resolve(given | {"model": model, "test_lengths": [10, 2_000], "probe": [10]}) for model in ("full", "rotation")]
+    runs = [
+        resolve(given | {"model": model, "test_lengths": [10, 2_000], "probe": [10]}) for model in ("full", "rotation")
+    ]
     outcome = run_grid(tmp_path / "store", runs, EngineOptions(workers=1))
     assert (outcome.ran, outcome.failed) == (2, False)
     with Store.open(tmp_path / "store") as store:

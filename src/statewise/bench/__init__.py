@@ -24,6 +24,7 @@ BENCHMARKS = {
     "sampling": "sampling:measure",
     "baselines": "baselines:measure",
     "sweep": "sweep_overhead:measure",
+    "polish": "polish:measure",
 }
 
 
