@@ -123,7 +123,7 @@ def draw_length_curves(file: Path, records: Sequence[Mapping[str, Any]]) -> None
                 axes.plot(*zip(*points, strict=True), **style)
             _mark_horizons(axes, [record for record in polished if record["horizon"] is not None])
             axes.set_xscale("log")
-            axes.set_xlim(2, 10**13)
+            axes.set_xlim(2, 10**14)
             axes.set_xticks([10**power for power in (1, 3, 6, 9, 12)])
             axes.set_ylim(-0.32, 1.18)
             axes.set_xlabel("sequence length")

@@ -45,7 +45,7 @@ def far(records: Iterable[Record]) -> str:
         converged = [polish for polish in polished if polish.status == "converged"]
         horizons = [polish.horizon for polish in converged]
         least = min((h for h in horizons if h is not None), default=None)
-        proven = "-" if least is None or None in horizons or len(converged) < len(runs) else _power(least)
+        proven = "-" if not least or None in horizons or len(converged) < len(runs) else _power(least)
         after = [score.score for polish in polished for score in polish.scores if score.length == LONG]
         lines.append(
             _line(

@@ -48,7 +48,7 @@ def first_wrong(network, m, legal, longest, shortest=0):
 
 
 def with_errors(random, classes, symbols):
-    """A machine some of whose moves lead to an error; another where no sequence is left."""
+    """A machine some of whose moves lead to an error, and some sequences of which do not."""
     while True:
         states = int(random.integers(2, 5))
         delta = random.integers(0, states, (states, symbols))
@@ -63,7 +63,7 @@ def small_networks(count, seed):
     """Random networks of small whole numbers, a third of them machines in one-hot states, with machines to judge by."""
     random = np.random.default_rng(seed)
     for trial in range(count):
-        symbols = int(random.integers(1, 4))
+        symbols = int(random.integers(2, 4))
         m, legal = with_errors(random, 3, symbols)
         if trial % 3 == 0:
             made = network_of(compile_machine(m, "full").model)
@@ -216,9 +216,11 @@ def test_a_horizon_over_sequences_of_a_task_holds_for_them():
     legal = legal_moves(m)
     made = network_of(compile_machine(m, "full").model)
     for noise in (0.05, 1e-2, 1e-4):
-        matrices = made.matrices + noise * random.standard_normal(made.matrices.shape)
+        matrices = made.matrices.copy()
         for q, a in np.argwhere(~legal):
-            matrices[a, :, q] = made.initial
+            # nothing is known of errors
+            matrices[a, :, q] = 0
+        matrices += noise * random.standard_normal(matrices.shape)
         network = Network(matrices, made.initial, made.readout)
         claimed = prove_horizon(network, m, legal=legal)
         assert claimed is not None

@@ -25,6 +25,8 @@ from statewise.training.evaluation import evaluate_model
 POLISHED = "polished"
 # rounds bound the work; the clock is for machines that are far slower than expected
 _SECONDS = 120.0
+# what torch raises where a decomposition does not converge
+_NO_SOLUTION: type[Exception] = torch.linalg.LinAlgError  # pyright: ignore[reportPrivateImportUsage]
 
 
 def polish_network(
@@ -67,7 +69,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     began = time.perf_counter()
     try:
         found, horizon = polish_network(run, None, options.seed, None, _SECONDS, show)
-    except (NetworkError, RunError, torch.linalg.LinAlgError) as error:
+    except (NetworkError, RunError, _NO_SOLUTION) as error:
         reached = RecordedPolish(status=str(error))
     else:
         took = round(time.perf_counter() - began, 2)
