@@ -121,7 +121,7 @@ def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], T
     parts = [
         "# The paper, reproduced",
         f'{" and ".join(cited.authors)}, "{cited.title}", {cited.venue}, arXiv:{cited.arxiv}. The authors released no '
-        "code; the\nprotocol is known from summaries, and [what was stated, derived or chosen]"
+        "code; the protocol is known from summaries, and [what was stated, derived or chosen]"
         "(reproduction/protocol.md) is marked.",
         _reached(paper, tables) if tables else NOT_RUN,
         letter_sentence(paper, records),
@@ -129,7 +129,7 @@ def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], T
         shown if tables and picture.exists() else "",
         _overview(paper, records),
         "Preset `quick` has small networks and few steps, preset `paper` the published budget. Scores are at length "
-        f"{paper.length} where\nnothing else is said; 0 is chance, 1 is perfect.",
+        f"{paper.length} where nothing else is said; 0 is chance, 1 is perfect.",
         f"```{{toctree}}\n:maxdepth: 1\n\n{names}{letter}\nreproduction/protocol\n```",
     ]
     return "\n\n".join(part for part in parts if part)
