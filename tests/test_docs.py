@@ -1,5 +1,6 @@
 """What README and docs show is real: code runs, commands succeed, outputs and numbers are those of runs and records."""
 
+import json
 import os
 import re
 import shlex

@@ -56,9 +56,9 @@ def test_what_was_not_run_does_not_count_as_failing():
 def test_networks_that_are_shifted_on_long_sequences_are_counted():
     _, lines = judged("figure2", lambda options: -0.25 if options.seed % 10 else 1.0)
     shifted = next(line for label, line in lines.items() if label.startswith("sequences of one length"))
-    # two seeds at one rate of 20 rows in 6 columns
-    assert shifted.startswith("of 240 seeds")
-    assert "120 are below chance" in shifted
+    # two seeds at one rate of 20 rows in 5 columns
+    assert shifted.startswith("of 200 seeds")
+    assert "100 are below chance" in shifted
 
 
 def test_terms_are_compared_where_the_model_without_one_has_learned():
@@ -131,10 +131,8 @@ def test_what_was_not_learned_or_not_run_shows_nothing():
     assert set(contrast_of("modulo 25 and 50", lambda options: 0.0).values()) == {"the model ahead is not right either"}
     empty = judge_contrast(table_of(PAPER, "losses", "quick", []), PAPER.contrasts[0])
     assert {one.outcome for one in empty} == {"not run"}
-    # a model that is not planned for a task is not compared there
-    mamba = contrast_of("Mamba and the Transformer", lambda options: 1.0)
-    assert ("equal-squared", "mamba(2)", "addition 5") in mamba
-    assert ("equal-squared", "mamba(2)", "addition 50") not in mamba
+    # a model that is not planned is not compared
+    assert not contrast_of("Mamba and the Transformer", lambda options: 1.0)
 
 
 def test_nothing_is_judged_without_records_or_claims_of_the_paper():

@@ -75,8 +75,8 @@ def test_no_record_is_not_run_and_no_published_number_is_not_published() -> None
     table = table_of(PAPER, "table-addition", "quick", [])
     assert {cell.verdict for row in table.rows for cell in row.cells} == {"not run"}
     assert all(cell.best is None and not cell.scores and not cell.runs for row in table.rows for cell in row.cells)
-    records = [record(run, 0.0) for run in planned("positive", "statewise", 5).runs]
-    assert made("positive", "statewise", 5, records).verdict == "not published"
+    records = [record(run, 0.0) for run in planned("cp(64)", "statewise", 5).runs]
+    assert made("cp(64)", "statewise", 5, records).verdict == "not published"
 
 
 def test_runs_that_diverged_count_as_chance_and_those_that_failed_not_at_all() -> None:

@@ -96,9 +96,11 @@ READINGS = ("stated", "normalised", "squared", "statewise")
 def test_tables_hold_every_level_under_all_readings_and_every_baseline_under_both_losses() -> None:
     for name in NAMES[:3]:
         rows = {(row.model, row.reading) for row in PAPER.plan(name, "quick")}
-        levels = ["full", "cp(64)", "block(2)", "block(8)", "rotation", "diagonal", "positive"]
+        levels = ["full", "cp(64)", "block(2)", "block(8)", "rotation", "diagonal"]
         assert {(level, reading) for level in levels for reading in READINGS} <= rows
-        for kind in ("rnn", "lstm", "mamba", "transformer"):
+        # nothing is published of Mamba and the Transformer on arithmetic
+        slow = () if name == "table-arithmetic" else ("mamba", "transformer")
+        for kind in ("rnn", "lstm", *slow):
             assert {reading for model, reading in rows if model.split("(")[0] == kind} == {"stated", "squared"}
 
 
@@ -121,7 +123,8 @@ def test_readings_of_the_protocol_differ_in_nothing_but_what_they_set(preset: st
 def test_the_protocol_keeps_lengths_batch_and_a_constant_rate(preset: str) -> None:
     for name in NAMES[:3]:
         for row in PAPER.plan(name, preset):
-            if row.reading == "statewise":
+            # quick baselines get what they need to learn the training lengths, the same for all
+            if row.reading == "statewise" or (preset == "quick" and row.model.split("(")[0] in BASELINES):
                 continue
             wanted = {"recipe": "stated", "batch": 64, "shortest": 2, "longest": 10, "schedule": "constant", "late": 0}
             for run in (run for cell in row.cells for run in cell.runs):
@@ -209,7 +212,7 @@ def test_a_random_machine_is_drawn_by_each_run_s_seed() -> None:
         assert f"seed={run.seed}," in run.task
 
 
-@pytest.mark.parametrize(("preset", "machines"), [("quick", 6), ("paper", 8)])
+@pytest.mark.parametrize(("preset", "machines"), [("quick", 8), ("paper", 8)])
 def test_no_random_permutation_machine_is_decided_by_the_length_of_sequences_alone(preset: str, machines: int) -> None:
     tasks = {run.task for run in PAPER.runs("table-machine", preset) if "permutation" in run.task}
     assert len({task for task in tasks if "(2," in task}) == machines

@@ -50,12 +50,11 @@ def one_hot(m, junk=0, moves=None):
     return Network(matrices, np.eye(hidden)[m.start], readout)
 
 
-def near(m, amount, random, junk=0):
+def near(m, amount, random, junk=0, moves=None):
     """One-hot states with relative errors, in random coordinates."""
-    exact = one_hot(m, junk)
-    parts = [
-        part + amount * random.standard_normal(part.shape) for part in (exact.matrices, exact.initial, exact.readout)
-    ]
+    exact = one_hot(m, junk, moves)
+    parts = [exact.matrices, exact.initial, exact.readout]
+    parts = [part + amount * random.standard_normal(part.shape) for part in parts]
     left, right = (np.linalg.qr(random.standard_normal((exact.hidden,) * 2))[0] for _ in range(2))
     stretch = random.uniform(0.3, 3, exact.hidden)
     turn, back = left * stretch @ right, right.T / stretch @ left.T
