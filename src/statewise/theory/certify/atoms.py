@@ -25,8 +25,8 @@ _UP, _DOWN = 1 + 2.0**-49, 1 - 2.0**-49
 _BESIDE = 2.0
 # directions in which atoms vary by less than this share are left to what lies beside them
 _FLAT = 1e-8
-# squares and products of such numbers neither vanish nor overflow
-_SMALLEST, _LARGEST = 1e-100, 1e100
+# squares of products of three such numbers, and of their rounding errors, neither vanish nor overflow
+_SMALLEST, _LARGEST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,8 @@ def growth_of_errors(
     scale = float(network.initial @ start) / float(start @ start)
     rest = network.initial - scale * start
     off = 2 * _UNIT * (np.abs(network.initial) + abs(scale) * np.abs(start))
-    first = (
-        float(made[int(room_of[machine.start])].bound(rest[None], off[None])[0]) / scale * _UP if scale > 0 else -1.0
-    )
+    first = float(made[int(room_of[machine.start])].bound(rest[None], off[None])[0])
+    first = first / scale * _UP if scale > _SMALLEST else -1.0
     return Growth(first, rho, kappa, radius) if first >= 0 and math.isfinite(first + rho + kappa) else None
 
 
@@ -175,7 +174,7 @@ def _radius(
         # the difference of two weights is rounded once
         sizes = (np.abs(network.readout[own]) + np.abs(np.delete(network.readout, own, axis=0))) * (1 + slack)
         leads = weights @ vectors[state] - 2 * slack * (sizes @ np.abs(vectors[state]))
-        if not (leads > 0).all() or not np.isfinite(leads).all():
+        if not (leads > _SMALLEST).all() or not np.isfinite(leads).all():
             return None
         room = made[int(room_of[state])]
         rounding = _UNIT * np.linalg.norm(sizes, axis=1) * (1 + np.linalg.norm(room.atoms, axis=1).max())

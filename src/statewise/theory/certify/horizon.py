@@ -28,6 +28,8 @@ _UNIT = 2.0**-53
 _UP, _DOWN = 1 + 1e-12, 1 - 1e-12
 # sums of more terms would round by more than that
 _MAX_HIDDEN = 4_000
+# squares of products of three such numbers, and of their rounding errors, do not vanish
+_SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
 def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame) -> Horizon | None:
     """Prove a horizon in one norm; None where nothing is proven."""
     loss, slack = frame.loss, (network.hidden + 4) * _UNIT
-    if not math.isfinite(loss):
+    if not math.isfinite(loss) or not (np.linalg.norm(vectors, axis=1) > _SMALLEST).all():
         return None
     radius = _radius(network, machine, vectors, frame, loss, slack)
     start = vectors[machine.start]
@@ -202,7 +204,7 @@ def _radius(
                 continue
             weight = network.readout[output] - network.readout[other]
             lead = float(weight @ vectors[q]) - slack * float(np.abs(weight) @ np.abs(vectors[q]))
-            if lead <= 0:
+            if not lead > _SMALLEST:
                 return None
             size = frame.dual(weight @ frame.back) + frame.dual(slack * np.abs(weight) @ np.abs(frame.back))
             least = min(least, lead / (size * loss))
@@ -214,7 +216,7 @@ def _off(
 ) -> tuple[float | None, float]:
     """Return a bound on |e|, and s, for a vector written as s (target + e); None where s is not positive."""
     scale = float(moved @ target) / float(target @ target)
-    if scale <= 0:
+    if not scale > _SMALLEST:
         return None, 0.0
     rest = moved - scale * target
     # s is a number like any other: what it is not exactly stays in the rest, whose rounding is bounded here

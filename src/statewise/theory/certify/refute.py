@@ -22,6 +22,8 @@ _WIDTH, _SHALLOW, _DEEPEST = 1_500, 60, 300
 _MAX_LOOPS, _MAX_TIMES = 64, 20_000
 # what each phase leaves of the budget is there for the next: all words, a shallow beam, powers, a deep beam
 _PHASES = (0.2, 0.4, 0.8, 1.0)
+# a bound that is infinite, or no number, leaves nothing certain
+_LOOSE = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
 class Budget:
@@ -169,6 +171,7 @@ class _AllWords:
             budget.spend(longer)
             self._lengthen()
 
+    @_LOOSE
     def _certain(self, margins: Float[np.ndarray, " word"]) -> bool:
         """Return whether every margin exceeds the bound on its rounding error."""
         network, outputs = self.network, self.machine.outputs[self.q]
@@ -177,12 +180,13 @@ class _AllWords:
         error = 1.01 * steps * (weights * self.g).sum(axis=1) / np.linalg.norm(self.h, axis=1)
         return bool((margins > error).all())
 
+    @_LOOSE
     def _lengthen(self) -> None:
         """Append every symbol to every word."""
         network, words = self.network, len(self.q)
         h, g = _after_each(network.matrices, self.h), _after_each(np.abs(network.matrices), self.g)
         # a factor that is a power of two is exact
-        scale = 2.0 ** -np.frexp(np.maximum(np.abs(h).max(axis=1, keepdims=True), np.finfo(float).tiny))[1]
+        scale = 2.0 ** -np.frexp(np.abs(h).max(axis=1, keepdims=True))[1]
         kept = self.legal[self.q].reshape(-1)
         self.h, self.g = (h * scale)[kept], (g * scale)[kept]
         parents, last = np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)
