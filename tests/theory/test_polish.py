@@ -18,7 +18,8 @@ from statewise.tasks import Task, legal_moves
 from statewise.theory import compile_machine
 from statewise.theory.polish import OwnSequences, TaskSequences, polish_tracker
 from statewise.theory.polish.automaton import AutomatonProblem, TrainedAutomaton, as_given, tracker_of
-from statewise.theory.polish.coherence import Visits, dense_rotation
+from statewise.theory.polish.coherence import Visits, dense_rotation, transitions
+from statewise.theory.polish.edges import EdgeProblem
 from statewise.theory.polish.factors import Factors, factor_near
 from statewise.theory.polish.least_squares import LeastSquares, solve_least_squares
 from statewise.training.options import resolve
@@ -94,22 +95,28 @@ def test_a_solver_that_cannot_go_on_returns_why():
 
 
 def automaton_problem(kind):
-    """A small problem and where it begins: one-hot values, closure, or closure of the rotations of a plane."""
+    """A small problem and where it begins: one-hot values, or closure along sequences or edges, of a level."""
     generator = torch.Generator().manual_seed(0)
     data = TaskSequences(Task(machine("modular_addition(3)"))).draw(0, 20, 5)
     targets = torch.nn.functional.one_hot(data.labels, 3).double()
-    size = 2 if kind == "rotation" else 4
+    size = 2 if "rotation" in kind else 4
     initial, last = (torch.randn(shape, generator=generator).double() for shape in ((size,), (3, size)))
     matrices = torch.randn(3, size, size, generator=generator).double()
     if kind == "values":
         return AutomatonProblem(data, targets), (matrices, initial, last)
+    angles = torch.randn(3, generator=generator).double()
+    # of 3 x 3 edges, one is missing
+    edges = torch.tensor([(q, a, (q + a) % 3) for q in range(3) for a in range(3)][:-1])
+    if kind == "edges":
+        return EdgeProblem(edges, as_given, 3, last, 1), (matrices, last)
+    if kind == "edges, rotation":
+        return EdgeProblem(edges, dense_rotation, 3, last, 1), (angles, last)
     if kind == "rotation":
-        angles = torch.randn(3, generator=generator).double()
         return AutomatonProblem(data, targets, dense_rotation, initial), (angles, last)
     return AutomatonProblem(data, targets, as_given, initial), (matrices, last)
 
 
-@pytest.mark.parametrize("kind", ["values", "closure", "rotation"])
+@pytest.mark.parametrize("kind", ["values", "closure", "rotation", "edges", "edges, rotation"])
 def test_products_with_the_jacobian_are_those_of_finite_differences(kind):
     problem, parameters = automaton_problem(kind)
     generator = torch.Generator().manual_seed(1)
@@ -232,10 +239,31 @@ def test_coherent_functionals_are_those_of_a_machine_hidden_in_a_larger_network(
 def test_edges_between_labels_are_the_moves_of_the_machine():
     m = machine("random_machine(6, seed=2, kind=map)")
     source = TaskSequences(Task(m))
-    edges = Visits(TrainedAutomaton(compile_machine(m, "full").model), source.draw(0, 2_000), m.states)
+    edges = transitions(source.draw(0, 2_000), source.start)
     state_of = {int(label): state for state, label in enumerate(source._label_of_state)}
-    moves = {(state_of[q], a, state_of[p]) for q, a, p in edges.transitions(source.start).tolist()}
+    moves = {(state_of[q], a, state_of[p]) for q, a, p in edges.tolist()}
     assert moves == {(q, a, int(m.delta[q, a])) for q in range(m.states) for a in range(m.symbols)}
+
+
+def test_edges_are_met_exactly_when_sequences_are():
+    """A character of Z_5, turned a little: what is solved along edges holds along sequences, and the start stays."""
+    source = TaskSequences(Task(machine("modular_addition(5)")))
+    label_of = torch.from_numpy(source._label_of_state)
+    turns = torch.arange(5, dtype=torch.float64) * 2 * math.pi / 5
+    circle = torch.stack([turns.cos(), turns.sin()], dim=1)
+    prototypes = torch.empty_like(circle)
+    prototypes[label_of] = circle + 0.05 * torch.randn(5, 2, generator=torch.Generator().manual_seed(3)).double()
+    edges = transitions(source.draw(0, 500), source.start)
+    problem = EdgeProblem(edges, dense_rotation, 5, prototypes, source.start)
+    found = solve_least_squares(problem, (turns + 0.05, prototypes))
+    assert found.stopped == "converged"
+    angles, solved = found.parameters
+    torch.testing.assert_close(angles, turns, rtol=0, atol=1e-13)
+    assert torch.equal(solved[source.start], prototypes[source.start])
+    data = source.draw(1, 300)
+    known = torch.nn.functional.one_hot(data.labels, 5).double()
+    along = AutomatonProblem(data, known, dense_rotation, solved[source.start])
+    assert float(along.residual((angles, solved)).abs().max()) < 1e-13
 
 
 def check_structure(model, result, spec):
@@ -437,10 +465,11 @@ def test_what_was_not_learned_is_an_outcome(task, spec, hidden, outcome, objecti
 
 def test_a_rank_that_is_given_is_kept():
     run = trained("modular_addition(5)", "full", 600)
-    for rank in (5, 7):
+    # two dimensions hold one character of Z_5, which separates the answers
+    for rank in (2, 5, 7):
         result = sw.polish(run, rank=rank, seconds=ALWAYS).to_dict()
         assert (result["status"], result["rank"]) == ("converged", rank)
-    small = sw.polish(run, rank=2, seconds=ALWAYS).to_dict()
+    small = sw.polish(run, rank=1, seconds=ALWAYS).to_dict()
     assert (small["status"], small["reason"], small["horizon"]) == ("not converged", "as given", None)
     assert small["residual"] > 1e-3
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import TokenBatch, states_by_table, token_table
 from statewise.theory.polish.factors import Factors
-from statewise.theory.polish.least_squares import LeastSquares, Metric, Parameters
+from statewise.theory.polish.least_squares import LeastSquares, Metric, Parameters, lifted
 from statewise.theory.polish.sequences import Labelled
 from statewise.transitions import CP, Block, Full, LinearTransition
 
@@ -131,7 +131,9 @@ class AutomatonProblem(LeastSquares):
             counts, before, after, first, end = moments
             scale = len(self.data.tokens) / min(_METRIC_SAMPLE, len(self.data.tokens))
             weight = (counts * scale).clamp(min=1.0).view(-1, 1, 1)
-            before, after, first, end = (_lift(moment) for moment in (before, after, first * scale, end * scale))
+            before, after, first, end = (
+                lifted(moment, _METRIC_FLOOR) for moment in (before, after, first * scale, end * scale)
+            )
             inverses = [torch.linalg.inv(moment) for moment in (before, after, first, end)]
             seen = self.targets.sum(dim=0).clamp(min=1.0).unsqueeze(1)
 
@@ -178,12 +180,6 @@ def _moments(data: Labelled, matrices: Tensor, initial: Tensor, readout: Tensor 
         back = torch.where(rows.view(-1, 1, 1), step.mT @ back @ step, back)
     each = counts.clamp(min=1.0).view(-1, 1, 1)
     return counts, before / each, after / each, back.sum(dim=0), h.T @ h
-
-
-def _lift(moment: Tensor) -> Tensor:
-    """Add a share of the mean of the diagonal to it."""
-    mean = moment.diagonal(dim1=-2, dim2=-1).mean(dim=-1).clamp(min=1e-12)
-    return moment + _METRIC_FLOOR * mean[..., None, None] * torch.eye(moment.shape[-1], dtype=moment.dtype)
 
 
 def cp_of(factors: Factors) -> CP:

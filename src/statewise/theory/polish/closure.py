@@ -14,9 +14,10 @@ from torch import Tensor
 
 from statewise.models.tracker import StateTracker
 from statewise.theory.polish.automaton import AutomatonProblem, TrainedAutomaton, cp_of, tracker_of
-from statewise.theory.polish.coherence import Piece, Visits
+from statewise.theory.polish.coherence import Piece, Visits, transitions
+from statewise.theory.polish.edges import EdgeProblem
 from statewise.theory.polish.factors import Factors, factor_near
-from statewise.theory.polish.least_squares import Show, Solution, solve_least_squares
+from statewise.theory.polish.least_squares import Show, Solution, mean_square, solve_least_squares
 from statewise.theory.polish.outcome import TOLERANCE, Outcome, Polished
 from statewise.theory.polish.sequences import LabelledSource
 from statewise.transitions import CP, Block, Diagonal, Full, LinearTransition, Rotation
@@ -25,8 +26,10 @@ from statewise.transitions import CP, Block, Diagonal, Full, LinearTransition, R
 _SPREADS = (0.65, 0.3, 0.1)
 # sequences whose states are compared; sequences that are solved for: bounds, and how many for each unknown
 _SAMPLE, _EQUATIONS, _FEWEST, _MOST = 4_000, 3, 1_000, 20_000
+# sequences for each pair of a label and a symbol, so that hardly one is missed where symbols are fitted; a bound
+_WALKS, _MOST_WALKS = 10, 200_000
 # what the solver aims at, relative to the squared size of a state: rounding
-_TARGET = 1e-29
+_TARGET = 1e-28
 # a residual that is worth returning although it did not vanish
 _NEARLY = 1e-4
 # a block whose prototypes shrink to this share has found the trivial solution
@@ -48,6 +51,8 @@ def polish_closure(
     """
     answer_of = source.answer_of
     visits = Visits(trained, source.draw(seed + 1, _SAMPLE), len(answer_of))
+    pairs = len(answer_of) * len(trained.matrices)
+    edges = transitions(source.draw(seed + 3, min(_MOST_WALKS, max(_SAMPLE, _WALKS * pairs))), source.start)
     solved: list[tuple[Piece, Solution]] = []
     nearly: list[tuple[Piece, Solution]] = []
     rounds, sequences, best_spread = 0, 0, 1.0
@@ -58,11 +63,10 @@ def polish_closure(
             continue
         best_spread = min(best_spread, float(spreads[0]))
         for size in _sizes(visits, block, spreads, rank):
-            piece = visits.piece(block, functionals[:size], scatter, source.start)
-            solution, count = _solve(piece, source, seed + 2, until, show)
-            if piece.factors is not None:
-                solution = _factored(piece, piece.factors, solution, source, seed + 2, until)
-            rounds, sequences = rounds + solution.rounds, max(sequences, count)
+            piece = visits.piece(block, functionals[:size], scatter, edges, source.start)
+            problem = _problem(piece, source, seed + 2)
+            solution = _solve(piece, problem, edges, source.start, until, show)
+            rounds, sequences = rounds + solution.rounds, max(sequences, len(problem.targets))
             if _is_near(piece, solution, TOLERANCE):
                 solved.append((piece, solution))
                 break
@@ -113,24 +117,30 @@ def _problem(piece: Piece, source: LabelledSource, seed: int) -> AutomatonProble
     return AutomatonProblem(data, known, piece.dense, piece.initial)
 
 
-def _solve(piece: Piece, source: LabelledSource, seed: int, until: float, show: Show | None) -> tuple[Solution, int]:
-    problem = _problem(piece, source, seed)
-    size = float(piece.prototypes.square().sum(dim=1).mean())
-    begun = (*piece.parameters, piece.prototypes)
-    found = solve_least_squares(problem, begun, _TARGET * size, until=until, show=show)
-    return found, len(problem.targets)
-
-
-def _factored(
-    piece: Piece, near: Factors, solution: Solution, source: LabelledSource, seed: int, until: float
+def _solve(
+    piece: Piece,
+    problem: AutomatonProblem,
+    edges: Int[Tensor, "edge 3"],
+    start: int,
+    until: float,
+    show: Show | None,
 ) -> Solution:
-    """Write solved matrices as CP factors again, and measure what that costs."""
-    found = factor_near(solution.parameters[0], near, until)
-    parameters = (found.left, found.gate, found.right, solution.parameters[-1])
-    problem = _problem(replace(piece, parameters=(found.dense(),)), source, seed)
-    residual = problem.residual((found.dense(), solution.parameters[-1]))
-    cost = float(residual.square().sum()) / max(1, len(residual))
-    return Solution(parameters, cost, solution.rounds, solution.stopped)
+    """Solve for one piece along edges, or along whole sequences where labels of prefixes are not known."""
+    data, labels = problem.data, len(piece.prototypes)
+    begun = (*piece.parameters, piece.prototypes)
+    target = _TARGET * float(piece.prototypes.square().sum()) / labels
+    inside = torch.arange(data.path.shape[1]) < data.lengths.unsqueeze(1)
+    if start >= 0 and bool((data.path[inside] >= 0).all()):
+        along = EdgeProblem(edges, piece.dense, len(piece.dense(*piece.parameters)), piece.prototypes, start)
+        found = solve_least_squares(along, begun, target, until=until, show=show)
+    else:
+        found = solve_least_squares(problem, begun, target, until=until, show=show)
+    *parameters, prototypes = found.parameters
+    if piece.factors is not None:
+        factors = factor_near(parameters[0], piece.factors, until)
+        cost = mean_square(problem.residual((factors.dense(), prototypes)))
+        return replace(found, parameters=(factors.left, factors.gate, factors.right, prototypes), cost=cost)
+    return replace(found, cost=mean_square(problem.residual(found.parameters)))
 
 
 def _is_near(piece: Piece, solution: Solution, tolerance: float) -> bool:

@@ -94,20 +94,21 @@ class Visits:
         squares, turned = torch.linalg.eigh(whiten.T @ within @ whiten)
         return (whiten @ turned).T, squares.clamp(min=0.0).sqrt(), all_scatter
 
-    def transitions(self, start: int) -> Int[Tensor, "edge 3"]:
-        """Return which label follows which, by symbol: rows of (label, symbol, following label)."""
-        path, tokens = self.data.path, self.data.tokens
-        before = torch.cat([torch.full_like(path[:, :1], start), path[:, :-1]], dim=1)
-        edges = torch.stack([before, tokens, path], dim=2).flatten(0, 1)
-        return edges[(edges[:, 0] >= 0) & (edges[:, 2] >= 0)].unique(dim=0)
-
-    def piece(self, block: int, functionals: Float[Tensor, "rank size"], scatter: Tensor, start: int) -> Piece:
+    def piece(
+        self,
+        block: int,
+        functionals: Float[Tensor, "rank size"],
+        scatter: Tensor,
+        edges: Int[Tensor, "edge 3"],
+        start: int,
+    ) -> Piece:
         """Reduce a block to some of its functionals.
 
         Args:
             block: which one.
             functionals: Y, with Y (scatter) Y^T the identity.
             scatter: of the block.
+            edges: which label follows which, as `transitions` returns them.
             start: the label of the empty sequence; -1 where it is not known.
         """
         transition, matrices = self.trained.transition, self.blocks[:, block]
@@ -115,40 +116,56 @@ class Visits:
             return self._rotation(block, start)
         back = scatter @ functionals.T
         inside = self.states[:, block] @ functionals.T
-        prototypes = self.means(inside)
-        initial = functionals @ self.initial[block]
-        if start >= 0 and int(self.counts[start]):
-            initial = prototypes[start]
-        elif start >= 0:
-            prototypes[start] = initial
+        initial, prototypes = self._anchored(functionals @ self.initial[block], self.means(inside), start)
         projected = functionals @ matrices @ back
         # each symbol's gain is divided out: answers do not see it, and coincidence would
         sizes = inside.norm(dim=1).mean()
         gains = torch.stack([(inside @ matrix.T).norm(dim=1).mean() / sizes for matrix in projected])
         gains = gains.clamp(min=1e-12)
-        fitted = self._fitted(projected / gains.view(-1, 1, 1), prototypes, start)
+        fitted = _fitted(projected / gains.view(-1, 1, 1), prototypes, edges)
         factors = None
         if isinstance(transition, CP):
             gate = self.trained.coefficients / gains.unsqueeze(1)
             factors = Factors(functionals @ transition.left, gate, back.T @ transition.right)
         return Piece((fitted,), as_given, initial, prototypes, factors)
 
-    def _rotation(self, block: int, start: int) -> Piece:
-        prototypes, initial = self.means(self.states[:, block]), self.initial[block]
-        if start >= 0 and not int(self.counts[start]):
+    def _anchored(self, initial: Tensor, prototypes: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Make the first state and the prototype of its label one: the mean of its visits, where there are any."""
+        if start >= 0 and int(self.counts[start]):
+            return prototypes[start].clone(), prototypes
+        if start >= 0:
             prototypes[start] = initial
+        return initial, prototypes
+
+    def _rotation(self, block: int, start: int) -> Piece:
+        initial, prototypes = self._anchored(self.initial[block], self.means(self.states[:, block]), start)
         angles = self.trained.coefficients[:, block].clone()
         return Piece((angles,), dense_rotation, initial, prototypes)
 
-    def _fitted(self, matrices: Tensor, prototypes: Tensor, start: int) -> Tensor:
-        """Return the matrices that carry prototypes into each other best; as given where a symbol is not seen."""
-        edges, fitted = self.transitions(start), matrices.clone()
-        for symbol in range(len(matrices)):
-            of_symbol = edges[edges[:, 1] == symbol]
-            if len(of_symbol):
-                before, after = prototypes[of_symbol[:, 0]], prototypes[of_symbol[:, 2]]
-                fitted[symbol] = (torch.linalg.pinv(before, rtol=1e-6) @ after).T
-        return fitted
+
+def transitions(data: Labelled, start: int) -> Int[Tensor, "edge 3"]:
+    """Return which label follows which, by symbol: rows of (label, symbol, following label).
+
+    Args:
+        data: the sequences.
+        start: the label of the empty sequence; -1 where it is not known.
+    """
+    before = torch.cat([torch.full_like(data.path[:, :1], start), data.path[:, :-1]], dim=1)
+    edges = torch.stack([before, data.tokens, data.path], dim=2).flatten(0, 1)
+    return edges[(edges[:, 0] >= 0) & (edges[:, 2] >= 0)].unique(dim=0)
+
+
+def _fitted(
+    matrices: Float[Tensor, "symbol out in"], prototypes: Float[Tensor, "label in"], edges: Int[Tensor, "edge 3"]
+) -> Float[Tensor, "symbol out in"]:
+    """Return the matrices that carry prototypes into each other best; as given where a symbol is not seen."""
+    fitted = matrices.clone()
+    for symbol in range(len(matrices)):
+        of_symbol = edges[edges[:, 1] == symbol]
+        if len(of_symbol):
+            before, after = prototypes[of_symbol[:, 0]], prototypes[of_symbol[:, 2]]
+            fitted[symbol] = (torch.linalg.pinv(before, rtol=1e-6) @ after).T
+    return fitted
 
 
 def dense_rotation(angles: Float[Tensor, " symbol"]) -> Float[Tensor, "symbol 2 2"]:

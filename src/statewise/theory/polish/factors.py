@@ -11,9 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from statewise.theory.polish.least_squares import LeastSquares, Metric, Parameters, solve_least_squares
+from statewise.theory.polish.least_squares import LeastSquares, Metric, Parameters, lifted, solve_least_squares
 
 _ROUNDS = 150
+# the share of its mean that is added to each factor of the metric
+_FLOOR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,10 @@ class _Factoring(LeastSquares):
     def metric(self, parameters: Parameters) -> Metric:
         """Return J^T J as if one factor moved at a time."""
         grams = [part.T @ part for part in parameters]
-        forms = [_lifted(grams[(place + 1) % 3] * grams[(place + 2) % 3]) for place in range(3)]
+        forms = [lifted(grams[(place + 1) % 3] * grams[(place + 2) % 3], _FLOOR) for place in range(3)]
         inverses = [torch.linalg.inv(form) for form in forms]
 
         def times(value: Parameters, factors: list[Tensor]) -> Parameters:
             return tuple(part @ factor for part, factor in zip(value, factors, strict=True))
 
         return Metric(lambda value: times(value, forms), lambda value: times(value, inverses))
-
-
-def _lifted(form: Tensor) -> Tensor:
-    mean = float(form.diagonal().mean())
-    return form + 1e-3 * max(mean, 1e-12) * torch.eye(len(form), dtype=form.dtype)

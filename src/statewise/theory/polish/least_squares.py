@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 Parameters = tuple[Tensor, ...]
@@ -85,7 +86,7 @@ def solve_least_squares(
     """
     damping = _FIRST
     residual = problem.residual(parameters)
-    cost, stopped, done = _mean_square(residual), "rounds", 0
+    cost, stopped, done = mean_square(residual), "rounds", 0
     if cost < tolerance:
         return Solution(parameters, cost, 0, "converged")
     for done in range(1, rounds + 1):
@@ -98,8 +99,8 @@ def solve_least_squares(
             step = _conjugate_gradients(forward, backward, right, metric, damping, inner, accuracy, until)
             trial = _add(parameters, 1.0, step)
             found = problem.residual(trial)
-            value = _mean_square(found)
-            promised = cost - _mean_square(residual + forward(step))
+            value = mean_square(found)
+            promised = cost - mean_square(residual + forward(step))
             gain = (cost - value) / max(promised, 1e-300)
             accepted = value < cost and gain > _LEAST_GAIN
             if accepted:
@@ -159,5 +160,12 @@ def _add(a: Parameters, factor: float, b: Parameters) -> Parameters:
     return tuple(p + factor * q for p, q in zip(a, b, strict=True))
 
 
-def _mean_square(residual: Tensor) -> float:
+def lifted(form: Tensor, share: float) -> Tensor:
+    """Add a share of the mean of a form's diagonal to the diagonal, so that it has an inverse."""
+    mean = form.diagonal(dim1=-2, dim2=-1).mean(dim=-1).clamp(min=1e-12)
+    return form + share * mean[..., None, None] * torch.eye(form.shape[-1], dtype=form.dtype)
+
+
+def mean_square(residual: Float[Tensor, "row entry"]) -> float:
+    """Return the mean square norm of a row."""
     return float(residual.square().sum()) / max(1, len(residual))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from statewise.theory.polish.automaton import AutomatonProblem, TrainedAutomaton, cp_of, tracker_of
 from statewise.theory.polish.factors import Factors, factor_near
-from statewise.theory.polish.least_squares import Show, solve_least_squares
+from statewise.theory.polish.least_squares import Show, mean_square, solve_least_squares
 from statewise.theory.polish.outcome import TOLERANCE, Outcome, Polished
 from statewise.theory.polish.sequences import Labelled, LabelledSource
 from statewise.transitions import CP, Full, LinearTransition
@@ -189,7 +189,7 @@ def _solve(
         factors = factor_near(matrices, Factors(into @ transition.left, gate, back.T @ transition.right), until)
         built: LinearTransition = cp_of(factors)
         residual = problem.residual((factors.dense(), initial, readout))
-        cost = float(residual.square().sum()) / len(residual)
+        cost = mean_square(residual)
     else:
         built = Full.from_dense(matrices.permute(1, 2, 0))
     outcome: Outcome = "converged" if cost < TOLERANCE else "not converged"
