@@ -48,15 +48,14 @@ _SHORT = 24
 # computed parts, by the name of their file
 FACTS = {
     "figure3": [("figure3-right", "Right: parity by frozen random diagonals, at growing lengths")],
-    "figure4": [("figure4-planes", "Planes, those that the readout weighs most first")],
+    "figure4": [("figure4-planes", "Planes")],
 }
 # pictures besides that of the name itself
 PICTURES = {"figure2": ("figure2-short",), "figure3": ("figure3-right-2", "figure3-right-200")}
 # what must be known to read a page
 REMARKS = {
-    "figure2": "Polish draws at least 1,000 labelled sequences of 2 to 8 symbols of its own: its panel shows what the "
-    "trained network can be made into, not what its training set suffices for.",
-    "figure4": "Angles are those of the trained networks, before polish.",
+    "figure2": "Polish uses the training sequences and their answers at the end, and nothing else.",
+    "figure4": "Training leaves planes between harmonics; polish keeps few planes, and each turns by a character.",
 }
 
 
@@ -324,19 +323,25 @@ def _facts(file: Path, title: str) -> str:
         return heading + NOT_RUN
     if "off" in rows[0]:
         heading += _harmonic(rows)
+        # the CSV file has the others too
+        rows = [row for row in rows if row["stage"] == "polished"] or rows
     shown = markdown(list(rows[0]), [[_rounded(value) for value in row.values()] for row in rows])
     return heading + (shown if len(rows) <= _SHORT else folded(f"All {len(rows)} rows", shown))
 
 
 def _harmonic(rows: list[dict[str, str]]) -> str:
-    """Write how many of the planes that count turn by a harmonic."""
-    first = [row for row in rows if int(row["place"]) < _WEIGHTIEST]
-    near = sum(float(row["off"]) < _ON_HARMONIC for row in first)
-    seeds = len({row["seed"] for row in rows})
-    return (
-        f"Of the {_WEIGHTIEST} planes that the readout weighs most, over {counted(seeds, 'seed')}, "
-        f"{near} of {len(first)} turn by a harmonic to within {_ON_HARMONIC}.\n\n"
-    )
+    """Write how far planes are from harmonics, before and after polish."""
+    sentences = []
+    for stage in dict.fromkeys(row["stage"] for row in rows):
+        first = [row for row in rows if row["stage"] == stage and int(row["place"]) < _WEIGHTIEST]
+        seeds, farthest = len({row["seed"] for row in first}), max(float(row["off"]) for row in first)
+        near = sum(float(row["off"]) < _ON_HARMONIC for row in first)
+        of = "all planes" if len(first) < seeds * _WEIGHTIEST else f"the {_WEIGHTIEST} planes that the readout weighs most"
+        sentences.append(
+            f"{stage.capitalize()}: of {of}, over {counted(seeds, 'seed')}, {near} of {len(first)} turn by a harmonic "
+            f"to within {_ON_HARMONIC}; the farthest is {farthest:.1g} of a harmonic away."
+        )
+    return "\n".join(sentences) + "\n\n"
 
 
 def _where(table: Table, row: Row, cell: Cell) -> str:

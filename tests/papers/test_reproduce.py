@@ -71,9 +71,13 @@ def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
     # the weights were made of whole harmonics
     assert all(row["off"] < 1e-5 for row in shown["parts"])
     assert {row["character"] for row in shown["parts"]} == {1, 2, 3, 4, 5}
-    weights = [row["weight"] for row in shown["parts"][:32]]
+    trained, polished = ([row for row in shown["parts"] if row["stage"] == s] for s in ("trained", "polished"))
+    weights = [row["weight"] for row in trained[:32]]
     assert weights == sorted(weights, reverse=True)
-    assert len(shown["parts"]) == 5 * 32
+    assert len(trained) == 5 * 32
+    # planes that repeat others are left out
+    assert 0 < len(polished) <= 5 * 5
+    assert all(row["off"] < 1e-9 for row in polished)
     files = {file.name for file in (tmp_path / "out").iterdir()}
     written = {"figure4.csv", "figure4-cells.csv", "figure4-planes.csv", "figure4.jsonl.gz"}
     assert files == written | {"figure4.png", "figure4.svg"}

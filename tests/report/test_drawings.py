@@ -17,7 +17,7 @@ from statewise.report.heat import MARKS, heat_of
 from statewise.report.networks import kept_network
 from statewise.report.page import write_page
 from statewise.report.panels import length_sheets
-from statewise.report.paper_figures import draw_planes
+from statewise.report.paper_figures import write_planes
 from statewise.report.portraits import draw_portraits
 from statewise.store import Store
 from tests.report.synthetic import full_weights, record_of, saved, untrained_weights
@@ -105,7 +105,7 @@ def figure4_of(tmp_path, turns):
     made = record_of(options, scores=[{"length": 500, "score": 0.5}])
     with Store.open(tmp_path / "store", write=True) as store:
         store.add([made], {made.key: saved(weights)})
-        rows = plane_rows([(0, angles_of(kept_network(store, made)))], 10)
+        rows = plane_rows([("trained", 0, angles_of(kept_network(store, made)))], 10)
         return draw_angles(store, read_entries([made])), rows
 
 
@@ -153,21 +153,25 @@ def test_symbols_at_one_place_have_one_label(tmp_path):
     assert "together: 0 2 4 6 8, 1 3 5 7 9" in angles.circles[0].picture
 
 
-def test_the_figure_of_planes_has_its_legend_outside_and_the_listed_harmonics():
-    harmonics = enumerate([5.0, -3.0032])
+def test_the_figure_of_planes_has_a_panel_for_each_stage_and_its_legend_outside(monkeypatch, tmp_path):
+    shown = {"trained": [5.0, -3.0032], "polished": [-3.0]}
     rows = [
-        PlaneRow(0, place, plane=place, angle=0.0, harmonic=h, character=0, off=0.0, weight=1.0)
-        for place, h in harmonics
+        PlaneRow(stage, 0, place, plane=place, angle=0.0, harmonic=h, character=0, off=0.0, weight=1.0)
+        for stage, harmonics in shown.items()
+        for place, h in enumerate(harmonics)
     ]
-    figure, axes = pyplot.subplots()
+    kept = []
+    monkeypatch.setattr(pyplot, "close", kept.append)
     try:
-        draw_planes(rows, 10)(axes)
-        figure.canvas.draw()
-        drawn = np.asarray(axes.collections[0].get_offsets())[:, 1]
-        assert drawn.tolist() == pytest.approx([5.0, -3.0032])
-        assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+        files = write_planes(tmp_path, "planes", rows, 10)
+        assert all(file.stat().st_size for file in files)
+        for axes, harmonics in zip(kept[0].axes, shown.values(), strict=True):
+            assert np.asarray(axes.collections[0].get_offsets())[:, 1].tolist() == pytest.approx(harmonics)
+        last = kept[0].axes[-1]
+        assert last.get_legend().get_window_extent().x0 >= last.get_window_extent().x1
     finally:
-        pyplot.close(figure)
+        monkeypatch.undo()
+        pyplot.close("all")
 
 
 def test_arrows_end_at_the_circle_of_their_state_and_point_at_it(tmp_path):

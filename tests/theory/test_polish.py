@@ -266,6 +266,25 @@ def test_edges_are_met_exactly_when_sequences_are():
     assert float(along.residual((angles, solved)).abs().max()) < 1e-13
 
 
+@pytest.mark.parametrize("supervision", ["final", "aligned"])
+def test_a_fixed_training_set_is_all_that_polish_sees(monkeypatch, supervision):
+    seen = []
+
+    def record_source(model, source, *rest, **options):
+        seen.append(source)
+        return polish_tracker(model, source, *rest, **options)
+
+    monkeypatch.setattr("statewise.theory.polish.recording.polish_tracker", record_source)
+    plan = {"task": "modular_addition(3)", "model": "full", "hidden": 8, "steps": 5, "samples": 50, "shortest": 4}
+    run = sw.train(config=plan | {"longest": 4, "supervision": supervision, "probe": [4], "test_lengths": [4]})
+    sw.polish(run, seconds=ALWAYS)
+    known = seen[0]._known
+    whole = {word for word in known if len(word) == 4}
+    assert len(whole) == 50
+    assert set(known) == whole | ({w[:t] for w in whole for t in (1, 2, 3)} if supervision == "aligned" else set())
+    assert all(sum(word) % 3 == answer for word, answer in known.items())
+
+
 def check_structure(model, result, spec):
     """A network is of its level still, and a block that was reduced has zeros where nothing is left."""
     name = spec.split("(")[0]

@@ -196,7 +196,7 @@ def _part_lines(table: "Table", parts: "Parts") -> list[str]:
     if table.name == FROZEN:
         return ["", "right: parity by frozen random diagonals", *_fact_lines(parts.frozen)]
     if table.name == PLANES:
-        heading = "planes, those with at least a tenth of the largest weight"
+        heading = "planes after polish; without it, the ten that the readout weighs most"
         return ["", heading, *_fact_lines(parts.heaviest_planes)]
     return []
 

@@ -1,8 +1,9 @@
-"""The planes of trained rotations, each with its angle for every symbol (Figure 4)."""
+"""The planes of rotations, trained and polished, each with its angle for every symbol (Figure 4)."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +12,9 @@ from statewise.models import SequenceModel, StateTracker
 from statewise.papers.facts import Fact
 from statewise.recurrence import token_table
 from statewise.transitions import Rotation
+
+
+Stage = Literal["trained", "polished"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,10 @@ class Angles:
 
 @dataclass(frozen=True)
 class PlaneRow(Fact):
-    """One plane of one trained rotation.
+    """One plane of one rotation.
 
     Args:
+        stage: whether it is as training left it.
         seed: of the run.
         place: among the planes of its run, by the readout's weights.
         plane: its number in the network.
@@ -45,6 +50,7 @@ class PlaneRow(Fact):
         weight: the norm of the readout's weights on it.
     """
 
+    stage: Stage
     seed: int
     place: int
     plane: int
@@ -74,18 +80,18 @@ def harmonic(angle: float, m: int) -> float:
     return m * (turns - math.ceil(turns - 0.5))
 
 
-def plane_rows(networks: Iterable[tuple[int, Angles]], m: int) -> list[PlaneRow]:
-    """List the planes of trained rotations, those first on which the readout's weights are largest.
+def plane_rows(networks: Iterable[tuple[Stage, int, Angles]], m: int) -> list[PlaneRow]:
+    """List the planes of rotations, those first on which the readout's weights are largest.
 
     Args:
-        networks: the seed and the angles of each run.
+        networks: the stage, the seed and the angles of each.
         m: the modulus.
     """
     rows = []
-    for seed, angles in networks:
+    for stage, seed, angles in networks:
         for place, plane in enumerate(angles.heaviest_first()):
             angle = float(angles.by_plane[plane, 1])
             found = harmonic(angle, m)
             off, weight = abs(found - round(found)), float(angles.weights[plane])
-            rows.append(PlaneRow(seed, place, plane, angle, found, round(found) % m, off, weight))
+            rows.append(PlaneRow(stage, seed, place, plane, angle, found, round(found) % m, off, weight))
     return rows

@@ -136,30 +136,39 @@ def draw_frozen_parity(rows: Sequence[FrozenScore], examples: int) -> "Callable[
     return draw
 
 
-def draw_planes(rows: Sequence[PlaneRow], m: int) -> "Callable[[Axes], None]":
-    """Draw the harmonic of each plane against its place by the readout's weights, a series per seed."""
+def write_planes(out: Path, name: str, rows: Sequence[PlaneRow], m: int) -> list[Path]:
+    """Draw a panel for each stage: the harmonic of each plane against its place by the readout's weights."""
+    stages = list(dict.fromkeys(row.stage for row in rows))
+    files = [out / f"{name}.png", out / f"{name}.svg"]
+    for file in files:
+        with panels_of(file, len(stages)) as panels:
+            for axes, stage in zip(panels, stages, strict=True):
+                _draw_planes(axes, [row for row in rows if row.stage == stage], m)
+                axes.set_title(f"Rotations on sums modulo {m}, {stage}", fontsize=9)
+            panels[0].set_ylabel(r"harmonic $\theta_1 / (2\pi/m)$")
+            # inside, its marks would look like planes
+            _legend(panels[-1])
+    return files
 
-    def draw(axes: "Axes") -> None:
-        for harmonic in range(-(m // 2), m // 2 + 1):
-            axes.axhline(harmonic, color=GUIDE, linewidth=0.5, zorder=0)
-        for index, seed in enumerate(sorted({row.seed for row in rows})):
-            some = [row for row in rows if row.seed == seed]
-            largest = max(row.weight for row in some)
-            sizes = [10 + 70 * row.weight / largest for row in some]
-            shown = [row.harmonic for row in some]
-            places = [row.place + 0.15 * index for row in some]
-            style = line_style(index)
-            face, edge = style["markerfacecolor"], style["color"]
-            axes.scatter(
-                places, shown, s=sizes, marker=style["marker"], facecolors=face, edgecolors=edge, label=f"seed {seed}"
-            )
-        axes.set_xlabel("plane, by the size of the readout's weights")
-        axes.set_ylabel(r"harmonic $\theta_1 / (2\pi/m)$")
-        axes.set_title(f"Planes of rotations trained on sums modulo {m}", fontsize=9)
-        # inside, its marks would look like planes
-        _legend(axes)
 
-    return draw
+def _draw_planes(axes: "Axes", rows: Sequence[PlaneRow], m: int) -> None:
+    for harmonic in range(-(m // 2), m // 2 + 1):
+        axes.axhline(harmonic, color=GUIDE, linewidth=0.5, zorder=0)
+    for index, seed in enumerate(sorted({row.seed for row in rows})):
+        some = [row for row in rows if row.seed == seed]
+        largest = max(row.weight for row in some)
+        style = line_style(index)
+        axes.scatter(
+            [row.place + 0.15 * index for row in some],
+            [row.harmonic for row in some],
+            s=[10 + 70 * row.weight / largest for row in some],
+            marker=style["marker"],
+            facecolors=style["markerfacecolor"],
+            edgecolors=style["color"],
+            label=f"seed {seed}",
+        )
+    axes.set_xlabel("plane, by the size of the readout's weights")
+    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _score_axes(axes: "Axes", table: Table, lowest: float) -> None:

@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from statewise.models import StateTracker
 from statewise.papers import Table, read_paper, recorded, table_of
 from statewise.papers.facts import Fact, FrozenScore, ParityFrequency, frozen_parity
-from statewise.papers.rotations import PlaneRow, angles_of, plane_rows
+from statewise.papers.rotations import Angles, PlaneRow, Stage, angles_of, plane_rows
 from statewise.report import paper_figures as figures
 from statewise.report.curves import draw_frequencies
 from statewise.report.networks import kept_network
 from statewise.report.paper_tables import draw_table
 from statewise.store import Store
+from statewise.theory.polish import polish_tracker
 
 # figures with a part that is computed beside their runs
 FROZEN, PLANES = "figure3", "figure4"
+# planes that make an answer, rather than follow it
+_WEIGHTIEST = 10
 # those that are drawn as curves, and not as a table
 CURVES = ("figure2", "figure3")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a figure shows beside its runs: frozen random networks, or the planes of trained rotations."""
+    """What a figure shows beside its runs: frozen random networks, or the planes of rotations."""
 
     frozen: tuple[FrozenScore, ...] = ()
     planes: tuple[PlaneRow, ...] = ()
@@ -33,9 +37,9 @@ class Parts:
 
     @property
     def heaviest_planes(self) -> list[PlaneRow]:
-        """The planes on which the readout's weight is at least a tenth of the largest."""
-        largest = max((row.weight for row in self.planes), default=0.0)
-        return [row for row in self.planes if row.weight >= 0.1 * largest]
+        """The planes of polished rotations; where there are none, the ten of each that the readout weighs most."""
+        polished = [row for row in self.planes if row.stage == "polished"]
+        return polished or [row for row in self.planes if row.place < _WEIGHTIEST]
 
 
 def parts_of(table: Table, store: Store) -> Parts:
@@ -46,14 +50,21 @@ def parts_of(table: Table, store: Store) -> Parts:
 
 
 def _planes(table: Table, store: Store) -> list[PlaneRow]:
+    """Read planes out of the weights that were kept, and polish them again: that takes less than a second."""
     cell = table.rows[0].cells[0]
-    found = []
+    found: list[tuple[Stage, int, Angles]] = []
     for key in cell.runs:
         record = store.record(key)
         network = None if record is None or record.status == "diverged" else kept_network(store, record)
         angles = None if network is None else angles_of(network)
-        if record is not None and angles is not None:
-            found.append((record.config.seed, angles))
+        if record is None or angles is None:
+            continue
+        found.append(("trained", record.config.seed, angles))
+        assert isinstance(network, StateTracker)
+        fine = polish_tracker(network, record.config.build_task(), record.config.seed)
+        turned = angles_of(fine.model) if fine.outcome == "converged" else None
+        if turned is not None:
+            found.append(("polished", record.config.seed, turned))
     assert isinstance(cell.column, int)
     return plane_rows(found, cell.column)
 
@@ -68,7 +79,7 @@ def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
         # weights that were not kept have no planes to draw
         m = table.columns[0]
         assert isinstance(m, int)
-        drawn = figures.write_figure(out, table.name, figures.draw_planes(parts.planes, m)) if parts.planes else []
+        drawn = figures.write_planes(out, table.name, parts.planes, m) if parts.planes else []
         return [*files, _write_facts(out, f"{table.name}-planes", parts.planes), *drawn]
     if table.name in CURVES:
         files += figures.write_readings(out, table.name, table)

@@ -123,6 +123,13 @@ class Task:
         longest = int(lengths.max())
         return FORMATS[self.supervision](tokens[:, :longest], lengths, outputs[:, :longest], self.machine.symbols)
 
+    def fixed(self, seed: int) -> Batch:
+        """Return the sequences of the fixed training set."""
+        if self.samples is None:
+            raise TaskError("this task draws fresh sequences for ever; give samples")
+        tokens, lengths = self._fixed(seed)
+        return self._asked(tokens[: self.samples], lengths[: self.samples])
+
     def held_out(self, seed: int) -> Batch:
         """Return the sequences set aside for validation."""
         if self.samples is None or not self.validation:

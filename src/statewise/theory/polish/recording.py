@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from statewise.errors import NetworkError, RunError
@@ -18,7 +19,7 @@ from statewise.theory.certify import prove_horizon
 from statewise.theory.network import network_of
 from statewise.theory.polish import Polished, polish_tracker
 from statewise.theory.polish.least_squares import Show
-from statewise.theory.polish.sequences import LabelledSource
+from statewise.theory.polish.sequences import LabelledSource, OwnSequences, TaskSequences
 from statewise.training.evaluation import evaluate_model
 
 # where a run directory keeps its polished network
@@ -36,7 +37,7 @@ def polish_network(
 
     Args:
         run: a trained network.
-        source: labelled sequences; None draws them from the run's task.
+        source: labelled sequences; None takes the run's training set if that is fixed, and else draws from its task.
         seed: of the sequences.
         rank: see `polish_tracker`.
         seconds: how long the solver may take.
@@ -50,7 +51,7 @@ def polish_network(
     # what is no product of matrices is refused with its reason
     network_of(model)
     assert isinstance(model, StateTracker)
-    found = polish_tracker(model, source or run.task, seed, rank, seconds, show)
+    found = polish_tracker(model, source or _source(run), seed, rank, seconds, show)
     if found.outcome != "converged":
         return found, None
     minimal = minimise(run.machine)
@@ -93,6 +94,17 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     if run.path is not None:
         write_record(run.path, written)
     return replace(run, record=written)
+
+
+def _source(run: Run) -> LabelledSource:
+    """Return what polish may use of a run: its training set with the answers it was given, if that is fixed."""
+    if run.task.samples is None:
+        return TaskSequences(run.task)
+    batch = run.task.fixed(run.seed)
+    ends = np.arange(batch.tokens.shape[1]) == batch.lengths[:, None] - 1
+    rows, places = np.nonzero(ends if batch.asked is None else batch.asked)
+    words = [tuple(batch.tokens[row, : place + 1].tolist()) for row, place in zip(rows, places, strict=True)]
+    return OwnSequences(words, batch.outputs[rows, places].tolist(), run.machine.classes)
 
 
 def _replace(directory: Path, found: Polished, run: Run, manifest: NetworkManifest) -> None:
