@@ -336,7 +336,8 @@ def _harmonic(rows: list[dict[str, str]]) -> str:
         first = [row for row in rows if row["stage"] == stage and int(row["place"]) < _WEIGHTIEST]
         seeds, farthest = len({row["seed"] for row in first}), max(float(row["off"]) for row in first)
         near = sum(float(row["off"]) < _ON_HARMONIC for row in first)
-        of = "all planes" if len(first) < seeds * _WEIGHTIEST else f"the {_WEIGHTIEST} planes that the readout weighs most"
+        few = len(first) < seeds * _WEIGHTIEST
+        of = "all planes" if few else f"the {_WEIGHTIEST} planes that the readout weighs most"
         sentences.append(
             f"{stage.capitalize()}: of {of}, over {counted(seeds, 'seed')}, {near} of {len(first)} turn by a harmonic "
             f"to within {_ON_HARMONIC}; the farthest is {farthest:.1g} of a harmonic away."

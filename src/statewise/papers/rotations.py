@@ -13,7 +13,6 @@ from statewise.papers.facts import Fact
 from statewise.recurrence import token_table
 from statewise.transitions import Rotation
 
-
 Stage = Literal["trained", "polished"]
 
 

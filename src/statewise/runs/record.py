@@ -118,7 +118,7 @@ class RecordedPolish(_Checked):
     """What polishing a trained network reached.
 
     Args:
-        status: "converged", "not converged", or why there was nothing to solve.
+        status: whether the residual vanished; "refused" where the network is none that polish takes.
         objective: what was solved: "values" or "closure"; None where nothing was.
         rank: the hidden size that is left.
         residual: the mean square distance from the objective.
@@ -126,9 +126,10 @@ class RecordedPolish(_Checked):
         scores: of the final test, of the polished network.
         rounds: linear systems that were solved.
         seconds: how long it took.
+        reason: why it was refused.
     """
 
-    status: str
+    status: Literal["converged", "not converged", "rank not found", "refused"]
     objective: Literal["values", "closure"] | None = None
     rank: Positive | None = None
     residual: Annotated[float, Field(ge=0)] | None = None
@@ -136,6 +137,7 @@ class RecordedPolish(_Checked):
     scores: tuple[RecordedScore, ...] = ()
     rounds: Whole = 0
     seconds: Annotated[float, Field(ge=0)] = 0.0
+    reason: str | None = None
 
 
 class Record(_Checked):

@@ -155,7 +155,7 @@ def _polish_lines(polished: RecordedPolish | None) -> Lines:
     if polished is None:
         return []
     if polished.residual is None:
-        return [("polished", polished.status)]
+        return [("polished", f"{polished.status}: {polished.reason}")]
     how = f"residual {polished.residual:.1e}, hidden size {polished.rank}, {polished.seconds:.1f} s"
     proven = (
         []

@@ -71,7 +71,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     try:
         found, horizon = polish_network(run, None, options.seed, None, _SECONDS, show)
     except (NetworkError, RunError, _NO_SOLUTION) as error:
-        reached = RecordedPolish(status=str(error))
+        reached = RecordedPolish(status="refused", reason=str(error))
     else:
         took = round(time.perf_counter() - began, 2)
         scores = evaluate_model(found.model, run.task, options.test_lengths, options.words, options.seed)
