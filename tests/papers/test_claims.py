@@ -132,7 +132,8 @@ def test_what_was_not_learned_or_not_run_shows_nothing():
     empty = judge_contrast(table_of(PAPER, "losses", "quick", []), PAPER.contrasts[0])
     assert {one.outcome for one in empty} == {"not run"}
     # a model that is not planned is not compared
-    assert not contrast_of("Mamba and the Transformer", lambda options: 1.0)
+    other = PAPER.contrasts[0].model_copy(update={"behind": ("mamba(2)",)})
+    assert not judge_contrast(table_of(PAPER, "losses", "quick", []), other)
 
 
 def test_nothing_is_judged_without_records_or_claims_of_the_paper():

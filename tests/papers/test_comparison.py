@@ -241,7 +241,13 @@ def polish(horizon: int | None, score: float, status: str = "converged") -> dict
 
 def test_what_polish_reached_is_the_median_score_and_the_least_proven_length() -> None:
     options = planned("full", "statewise", 5).runs
-    found = [polish(10**12, 1.0), polish(10**6, 1.0), polish(10**9, 0.8), polish(None, 1.0), polish(10**3, 0.0, "no")]
+    found = [
+        polish(10**12, 1.0),
+        polish(10**6, 1.0),
+        polish(10**9, 0.8),
+        polish(None, 1.0),
+        polish(10**3, 0.0, "not converged"),
+    ]
     records = [record(run, 0.5, polished=one) for run, one in zip(options, found, strict=True)]
     cell = made("full", "statewise", 5, records)
     assert cell.best == 0.5
@@ -255,7 +261,7 @@ def test_what_polish_reached_is_the_median_score_and_the_least_proven_length() -
 
 def test_a_seed_whose_polish_had_nothing_to_solve_counts_as_it_was_trained() -> None:
     options = planned("block(2)", "statewise", 5).runs
-    records = [record(run, 0.25, polished={"status": "no block is coherent"}) for run in options]
+    records = [record(run, 0.25, polished={"status": "refused", "reason": "no block is coherent"}) for run in options]
     cell = made("block(2)", "statewise", 5, records)
     assert cell.score_polished == 0.25
     assert (cell.converged, cell.horizon) == (0, None)

@@ -45,7 +45,7 @@ def test_what_takes_runs_is_no_fact() -> None:
 def test_harmonics_are_angles_in_parts_of_a_turn_the_heaviest_first() -> None:
     m = 10
     angles = 2 * math.pi / m * np.outer([13.0, -1.0, 0.5, 7.25], np.arange(m))
-    rows = plane_rows([(7, Angles(angles, np.array([0.5, 2.0, 1.0, 0.25])))], m)
+    rows = plane_rows([("trained", 7, Angles(angles, np.array([0.5, 2.0, 1.0, 0.25])))], m)
     assert [row.plane for row in rows] == [1, 2, 0, 3]
     assert [row.harmonic for row in rows] == pytest.approx([-1, 0.5, 3, -2.75])
     assert [row.character for row in rows][::2] == [9, 3]
