@@ -183,6 +183,26 @@ class _Own(Transition):
         raise NotImplementedError
 
 
+@pytest.mark.parametrize("spec", ["full", "block(2)", "block(8)", "rotation", "diagonal"])
+@pytest.mark.parametrize(("rows", "time", "symbols"), [(64, 3, 5), (64, 19, 7), (3, 6, 9), (64, 150, 4)])
+def test_longer_padding_changes_no_bit(spec, rows, time, symbols):
+    """A member of an ensemble is padded to the longest of its companions."""
+    need_kernels("native")
+    generator = torch.Generator().manual_seed(time)
+    transition = transition_of(spec, symbols, 48, generator=generator, init="tokens")
+    table = token_table(transition, None).detach().requires_grad_()
+    h0 = torch.randn(rows, 48, generator=generator, requires_grad=True)
+    tokens = torch.randint(0, symbols, (rows, time), generator=generator)
+    lengths = torch.randint(1, time + 1, (rows,), generator=generator)
+    towards, found = torch.randn(rows, 48, generator=generator), []
+    for more in (0, 1, 30):
+        padded = torch.nn.functional.pad(tokens, (0, more))
+        ends = states_by_table(transition, table, h0, TokenBatch(padded, lengths, RESCALE_EVERY))
+        found.append((ends.detach(), *torch.autograd.grad(ends, (table, h0), towards)))
+    for other in found[1:]:
+        assert all(torch.equal(one, same) for one, same in zip(found[0], other, strict=True))
+
+
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_a_transition_of_ones_own_runs_step_by_step(backend):
     need_kernels(backend)

@@ -136,7 +136,6 @@ def test_a_member_does_not_depend_on_its_companions(model, late):
 
     def member(seed, lr):
         given = {"task": "modular_addition(7)", "model": model, "hidden": 24, "steps": 20, "late": late}
-        given |= {"late_share": 0.6, "length_power": 1.0, "growth_share": 0.3, "loss": "cross-entropy"}
         return build_training(resolve(given | {"seed": seed, "lr": lr}))
 
     ends = []

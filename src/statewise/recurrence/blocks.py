@@ -120,7 +120,7 @@ def _large_states(table: Blocks, h0: State, batch: TokenBatch) -> Tensor:
     own = _own_tokens(batch.tokens, blocks)
     # rescaled between pieces: within one, the blocks of a state would be divided by different powers
     for piece in own.split(every or max(1, own.shape[1]), dim=1):
-        states = grouped_states(table.flatten(0, 1), h, TokenBatch(piece, backend=batch.backend))
+        states = grouped_states(table.flatten(0, 1), h, TokenBatch(piece, backend=batch.backend, members=batch.members))
         outputs.append(states.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2))
         h = states[:, -1:].squeeze(1)
         if every and piece.shape[1]:

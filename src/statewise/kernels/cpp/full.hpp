@@ -89,7 +89,8 @@ void move_freely(const Table<T>& table, const int64_t* tokens, long B, long begi
     }
 }
 
-inline bool pays(long V, long B, long T) { return B >= 2 * V && T >= 4; }
+// not by the number of steps: padding must not change a result
+inline bool pays(long V, long B) { return B >= 2 * V; }
 
 template <class T>
 void step_by_token(const Table<T>& table, Groups& groups, const int64_t* tokens, long B, const T* from, T* to,
@@ -109,7 +110,7 @@ void step_by_token(const Table<T>& table, Groups& groups, const int64_t* tokens,
 template <class T>
 void full_forward(const T* matrices, const int64_t* tokens, T* states, T* scales, long V, long H, long B, long time,
                   long every) {
-    const Table<T> table(matrices, V, H, false, pays(V, B, time));
+    const Table<T> table(matrices, V, H, false, pays(V, B));
     auto to = [&](long t, long r) { return states + ((t + 1) * B + r) * H; };
     auto rescale = [&](long t, long r) {
         if (!every || (t + 1) % every) return;
@@ -131,7 +132,7 @@ void full_forward(const T* matrices, const int64_t* tokens, T* states, T* scales
 template <class T>
 void full_resume(const T* matrices, const int64_t* tokens, T* h, double* log_scale, long V, long H, long B, long time,
                  long every) {
-    const Table<T> table(matrices, V, H, false, pays(V, B, time));
+    const Table<T> table(matrices, V, H, false, pays(V, B));
     Groups groups(V, B);
     std::vector<const T*> rows(B);
     std::vector<T*> outs(B);
@@ -196,16 +197,17 @@ void full_backward(const T* matrices, const int64_t* tokens, const T* states, co
         std::memset(gradient, 0, sizeof(T) * V * H * H);
         return;
     }
-    const Table<T> table(matrices, V, H, true, pays(V, B, time));
+    const Table<T> table(matrices, V, H, true, pays(V, B));
     const long fits = CACHE / static_cast<long>(B * H * sizeof(T)), enough = DEPTH * V / (2 * B);
-    const long stretch = std::max(1L, std::min(time, std::max(fits, enough)));
+    const long stretch = std::max({1L, fits, enough});
     Groups groups(V, B);
     std::vector<const T*> rows(B);
     std::vector<T*> outs(B);
-    std::vector<T> running(B * H), arriving(stretch * B * H);
+    std::vector<T> running(B * H), arriving(std::min(stretch, time) * B * H);
     std::vector<char> written(V);
-    for (long end = time; end > 0; end -= stretch) {
-        const long begin = std::max(0L, end - stretch);
+    // stretches are counted from the beginning: padding at the end must not change a result
+    for (long end = time, begin; end > 0; end = begin) {
+        begin = (end - 1) / stretch * stretch;
         // completes the gradient that reaches a row's state at a time, and returns it
         auto gather = [&](long t, long r) {
             T* here = arriving.data() + ((t - begin) * B + r) * H;
