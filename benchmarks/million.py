@@ -1,0 +1,85 @@
+"""Is a polished network right at 1,000,000 symbols? All runs of the three tables under our recipe, polished again.
+
+Weights come from a store of the reproduction if one is given, and are trained again where it has none. Each run appends
+its record to results/million.jsonl; what stands there is not run again.
+Usage: python benchmarks/million.py [MINUTES] [STORE]
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from statewise.models import StateTracker
+from statewise.papers import read_paper
+from statewise.report.networks import kept_network
+from statewise.runs import PlannedRun, execute_one, provenance
+from statewise.store import Store
+from statewise.theory import polish_tracker
+from statewise.training import RunOptions, evaluate_model
+
+RESULTS = Path(__file__).parents[1] / "results" / "million.jsonl"
+LENGTH, WORDS = 1_000_000, 8
+
+
+def plans() -> Iterator[RunOptions]:
+    """Yield the runs of our recipe that are polished, one seed of each cell after the other."""
+    paper = read_paper()
+    found = {
+        run.key(): run
+        for name in ("table-addition", "table-machine", "table-arithmetic")
+        for run in paper.runs(name, "quick")
+        if run.recipe == "statewise" and run.polish
+    }
+    yield from sorted(found.values(), key=lambda run: run.seed)
+
+
+def trained(options: RunOptions, store: Store | None) -> StateTracker:
+    """Return the trained network of a run."""
+    record = None if store is None else store.record(options.key())
+    network = None if record is None or store is None else kept_network(store, record)
+    if network is None:
+        network = execute_one(PlannedRun(options), lambda *_: None).model
+    assert isinstance(network, StateTracker)
+    return network
+
+
+def main(minutes: float, store: Store | None) -> None:
+    """Do what is not recorded yet, until the time is over."""
+    torch.set_num_threads(1)
+    ends = time.monotonic() + 60 * minutes
+    done = {json.loads(line)["key"] for line in RESULTS.read_text().splitlines()} if RESULTS.exists() else set()
+    for options in plans():
+        if options.key() in done:
+            continue
+        if time.monotonic() > ends:
+            return
+        fine = polish_tracker(trained(options, store), options.build_task(), options.seed)
+        record = {
+            "key": options.key(),
+            "task": options.task,
+            "model": options.model,
+            "hidden": options.hidden,
+            "seed": options.seed,
+            "outcome": fine.outcome,
+            "residual": fine.residual,
+        }
+        if fine.outcome == "converged":
+            (found,) = evaluate_model(fine.model, options.build_task(), (LENGTH,), WORDS, options.seed)
+            record |= {"length": LENGTH, "words": WORDS, "correct": found.correct, "score": found.score}
+        print(options.task, options.model, options.seed, fine.outcome, record.get("score"), file=sys.stderr, flush=True)
+        with RESULTS.open("a") as stream:
+            stream.write(json.dumps(record | asdict(provenance())) + "\n")
+
+
+if __name__ == "__main__":
+    limit = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    if len(sys.argv) > 2:
+        with Store.open(Path(sys.argv[2])) as opened:
+            main(limit, opened)
+    else:
+        main(limit, None)
