@@ -247,7 +247,7 @@ def test_strange_names_in_a_file_are_one_sentence(ending, tmp_path):
         ("modular_addition(3)", "rotation", 8, "rank not found", "closure"),
         ("parity", "block(2)", 8, "rank not found", "closure"),
         # six states do not fit into four dimensions
-        ("symmetric(3)", "full", 4, "not converged", "values"),
+        ("symmetric(3)", "full", 4, "rank not found", "closure"),
     ],
 )
 def test_what_was_not_learned_is_an_outcome(task, spec, hidden, outcome, objective):

@@ -15,7 +15,7 @@ from statewise.theory.polish.coherence import Visits, dense_rotation, transition
 from statewise.theory.polish.edges import EdgeProblem
 from statewise.theory.polish.factors import Factors, factor_near
 from statewise.theory.polish.least_squares import LeastSquares, solve_least_squares
-from statewise.transitions import Full
+from statewise.transitions import Diagonal, Full
 
 # rounds bound the work, whatever the computer
 ALWAYS = 1e9
@@ -205,6 +205,19 @@ def test_coherent_functionals_are_those_of_a_machine_hidden_in_a_larger_network(
     # and so polish keeps the machine alone, although the readout reads nothing
     found = polish_tracker(network, source, seconds=ALWAYS, objective="closure")
     assert (found.outcome, found.rank) == ("converged", states)
+
+
+def test_a_block_that_shrinks_beside_another_is_followed():
+    """State 1 is never left: the symbol that leads there divides every other coordinate by 20."""
+    m = Machine([[0, 1], [1, 1]])
+    ones, fall = torch.ones(4, dtype=torch.float64), torch.tensor([1, 0.05, 1, 0.05], dtype=torch.float64)
+    weight = torch.stack([ones, fall], dim=1)
+    readout = torch.tensor([[-0.3, 1.0, 0, 0], [0.3, -1.0, 0, 0]], dtype=torch.float64)
+    network = tracker_of(Diagonal.from_dense(torch.diag_embed(weight.T).permute(1, 2, 0)), ones, readout)
+    found = polish_tracker(network, TaskSequences(Task(m)), seconds=ALWAYS)
+    assert found.outcome == "converged"
+    # what shrank is forgotten altogether
+    assert float(TrainedAutomaton(found.model).matrices[1].diagonal().abs().min()) < 1e-12
 
 
 def test_edges_between_labels_are_the_moves_of_the_machine():

@@ -10,6 +10,8 @@ objective: sequences and their answers are all that is used.
 
 import time
 
+import torch
+
 from statewise.errors import NetworkError
 from statewise.models.tracker import StateTracker
 from statewise.tasks import Task
@@ -20,6 +22,9 @@ from statewise.theory.polish.outcome import Objective, Outcome, Polished
 from statewise.theory.polish.sequences import LabelledSource, OwnSequences, TaskSequences
 from statewise.theory.polish.values import polish_values
 from statewise.transitions import CP, Block, Diagonal, Full, LinearTransition, Rotation
+
+# sequences that tell whether a network has learned its task, and the share of them that it must answer right
+_ASKED, _MOSTLY = 1_000, 0.9
 
 __all__ = ["LabelledSource", "Objective", "Outcome", "OwnSequences", "Polished", "TaskSequences", "polish_tracker"]
 
@@ -36,7 +41,7 @@ def polish_tracker(
     """Restrict a trained tracker to what it tracks, and solve for its answers to machine precision.
 
     Closure comes first, at every level. Where no coherent part of a full or CP-factored network separates the answers,
-    values are solved for, and returned if they converge or closure found nothing.
+    but most answers are right, values are solved for, and returned if they converge or closure found nothing.
 
     Args:
         model: trained, without an additive term.
@@ -67,8 +72,17 @@ def polish_tracker(
     best: Polished | None = None
     if objective != "values":
         best = polish_closure(trained, drawn, seed, rank, until, show)
-    if best is None or (objective is None and whole and best.outcome != "converged" and time.monotonic() < until):
+    further = objective is None and whole and time.monotonic() < until and _is_learned(trained, drawn, seed)
+    if best is None or (further and best.outcome != "converged"):
         found = polish_values(trained, drawn, seed, rank, until, show)
         if best is None or found.outcome == "converged" or best.outcome == "rank not found":
             best = found
     return best
+
+
+def _is_learned(trained: TrainedAutomaton, source: LabelledSource, seed: int) -> bool:
+    """Return whether most short sequences are answered right: values are solved from there, and from nowhere else."""
+    data = source.draw(seed, _ASKED)
+    with torch.no_grad():
+        logits = trained.tracker(data.tokens)[torch.arange(len(data.lengths)), data.lengths - 1]
+    return float((logits.argmax(dim=1) == data.answers).double().mean()) >= _MOSTLY

@@ -41,6 +41,9 @@ def polish_closure(
 ) -> Polished:
     """Polish each block of a network: keep what is coherent, and make states with one label coincide.
 
+    Blocks are divided by their own norms first, and by that of the whole state if that leads nowhere: a symbol that
+    forgets may shrink one block beside another.
+
     Args:
         trained: the network.
         source: where labelled sequences come from.
@@ -49,8 +52,24 @@ def polish_closure(
         until: a moment of `time.monotonic` at which it ends.
         show: called after each round with its number and the residual.
     """
+    best = _polish_blocks(trained, source, seed, rank, until, show, joint=False)
+    if best.outcome != "converged" and isinstance(trained.transition, Block | Diagonal) and time.monotonic() < until:
+        found = _polish_blocks(trained, source, seed, rank, until, show, joint=True)
+        best = found if found.outcome == "converged" else best
+    return best
+
+
+def _polish_blocks(
+    trained: TrainedAutomaton,
+    source: LabelledSource,
+    seed: int,
+    rank: int | None,
+    until: float,
+    show: Show | None,
+    joint: bool,
+) -> Polished:
     answer_of = source.answer_of
-    visits = Visits(trained, source.draw(seed + 1, _SAMPLE), len(answer_of))
+    visits = Visits(trained, source.draw(seed + 1, _SAMPLE), len(answer_of), joint)
     pairs = len(answer_of) * len(trained.matrices)
     edges = transitions(source.draw(seed + 3, min(_MOST_WALKS, max(_SAMPLE, _WALKS * pairs))), source.start)
     solved: list[tuple[Piece, Solution]] = []

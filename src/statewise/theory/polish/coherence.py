@@ -43,28 +43,34 @@ class Piece:
 
 
 class Visits:
-    """The directions of all blocks of a network after every prefix of labelled sequences.
+    """The directions of a network's blocks after every prefix of labelled sequences.
 
     Args:
         trained: the network.
         data: the sequences.
         labels: how many labels there are.
+        joint: whether the state is divided by its norm as a whole, so that the sizes of blocks can tell labels apart;
+            otherwise each block is divided by its own.
     """
 
-    def __init__(self, trained: TrainedAutomaton, data: Labelled, labels: int) -> None:
+    def __init__(self, trained: TrainedAutomaton, data: Labelled, labels: int, joint: bool = False) -> None:
         self.trained, self.data = trained, data
         whole = isinstance(trained.transition, Full | CP)
         self.blocks = trained.matrices.unsqueeze(1) if whole else trained.transition.blocks(trained.coefficients)
         count, size = self.blocks.shape[1:3]
-        initial = trained.initial.view(count, size)
-        self.initial = initial / initial.norm(dim=1, keepdim=True).clamp(min=1e-300)
+        over = (-2, -1) if joint else (-1,)
+
+        def unit(values: Tensor) -> Tensor:
+            return values / values.square().sum(dim=over, keepdim=True).sqrt().clamp(min=1e-300)
+
+        self.initial = unit(trained.initial.view(count, size))
         h, states, seen = self.initial.expand(len(data.tokens), count, size), [], []
         for t in range(data.tokens.shape[1]):
             following = torch.empty_like(h)
             for symbol in data.tokens[:, t].unique().tolist():
                 rows = data.tokens[:, t] == symbol
                 following[rows] = torch.einsum("nij,wnj->wni", self.blocks[symbol], h[rows])
-            h = following / following.norm(dim=2, keepdim=True).clamp(min=1e-300)
+            h = unit(following)
             rows = data.path[:, t] >= 0
             states.append(h[rows])
             seen.append(data.path[rows, t])
