@@ -48,32 +48,37 @@ def trained(options: RunOptions, store: Store | None) -> StateTracker:
     return network
 
 
+def test_far(options: RunOptions, network: StateTracker) -> None:
+    """Polish a trained network, test it at a million symbols, and append the record."""
+    task = options.build_task()
+    fine = polish_tracker(network, task, options.seed)
+    record = {
+        "key": options.key(),
+        "task": options.task,
+        "model": options.model,
+        "hidden": options.hidden,
+        "seed": options.seed,
+        "outcome": fine.outcome,
+        "residual": fine.residual,
+    }
+    if fine.outcome == "converged":
+        (found,) = evaluate_model(fine.model, task, (LENGTH,), WORDS, options.seed)
+        record |= {"length": LENGTH, "words": WORDS, "correct": found.correct, "score": found.score}
+    print(options.task, options.model, options.seed, fine.outcome, record.get("score"), file=sys.stderr, flush=True)
+    with RESULTS.open("a") as stream:
+        stream.write(json.dumps(record | asdict(provenance())) + "\n")
+
+
 def main(minutes: float, store: Store | None) -> None:
     """Do what is not recorded yet, until the time is over."""
     torch.set_num_threads(1)
     ends = time.monotonic() + 60 * minutes
     done = {json.loads(line)["key"] for line in RESULTS.read_text().splitlines()} if RESULTS.exists() else set()
     for options in plans():
-        if options.key() in done:
-            continue
         if time.monotonic() > ends:
             return
-        fine = polish_tracker(trained(options, store), options.build_task(), options.seed)
-        record = {
-            "key": options.key(),
-            "task": options.task,
-            "model": options.model,
-            "hidden": options.hidden,
-            "seed": options.seed,
-            "outcome": fine.outcome,
-            "residual": fine.residual,
-        }
-        if fine.outcome == "converged":
-            (found,) = evaluate_model(fine.model, options.build_task(), (LENGTH,), WORDS, options.seed)
-            record |= {"length": LENGTH, "words": WORDS, "correct": found.correct, "score": found.score}
-        print(options.task, options.model, options.seed, fine.outcome, record.get("score"), file=sys.stderr, flush=True)
-        with RESULTS.open("a") as stream:
-            stream.write(json.dumps(record | asdict(provenance())) + "\n")
+        if options.key() not in done:
+            test_far(options, trained(options, store))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 `groups`: full networks, and blocks of the size that Theorem G names, on S3, S4, A5 and S5, on seeds on which no choice
 was made, polished. `study`: one setting changed at a time, on three tasks and the seeds on which choices were made.
-Each run appends its record to results/recipes.jsonl; what stands there is not run again.
+Each run appends its record to results/recipes.jsonl, and what polish makes of it at 1,000,000 symbols to
+results/million.jsonl; what stands there is not run again.
 Usage: python benchmarks/recipes.py [MINUTES] [groups|study ...]
 """
 
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from million import test_far
 
+from statewise.models import StateTracker
 from statewise.runs import PlannedRun, execute_one, parse_record
 from statewise.theory.polish.recording import polish_recorded
 from statewise.training import Metrics, RunOptions, resolve
@@ -86,8 +89,11 @@ def main(minutes: float, kinds: list[str]) -> None:
         if time.monotonic() > ends:
             return
         print(options.task, options.model, "seed", options.seed, file=sys.stderr, flush=True)
-        record = polish_recorded(execute_one(PlannedRun(options), show)).record
+        run = polish_recorded(execute_one(PlannedRun(options), show))
+        record = run.record
         assert record is not None
+        if options.polish and isinstance(run.model, StateTracker):
+            test_far(options, run.model)
         with RESULTS.open("a") as stream:
             stream.write(record.to_json() + "\n")
 

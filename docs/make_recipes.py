@@ -1,6 +1,7 @@
 """Write the tables of docs/recipes.md from the records of the reproduction and of benchmarks/recipes.py."""
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +14,18 @@ PAGE, RECORDS = ROOT / "docs" / "recipes.md", ROOT / "results" / "recipes.jsonl"
 TABLES = [
     ROOT / "results" / "reproduction" / f"table-{name}.jsonl.gz" for name in ("addition", "machine", "arithmetic")
 ]
-FAR = ["task", "model", "seeds", "at 500", "at 10,000", "polished", "at 10,000 after polish", "proven length, at least"]
+MILLION = ROOT / "results" / "million.jsonl"
+FAR = [
+    "task",
+    "model",
+    "seeds",
+    "at 500",
+    "at 10,000",
+    "polished",
+    "at 10,000 after polish",
+    "at 1,000,000",
+    "proven length, at least",
+]
 STUDIED = ("modular_addition(10)", "modular_arithmetic(10)", "random_machine(10, seed=s, kind=map)")
 
 
@@ -37,7 +49,7 @@ def cells(records: Iterable[Record]) -> dict[tuple[str, str, int], list[Record]]
 
 def far(records: Iterable[Record]) -> str:
     """Return a row for each cell that was polished; those that algebra forbids were not learned, and are left out."""
-    lines = [_line(FAR), "|" + " --- |" * len(FAR)]
+    lines, far_scores = [_line(FAR), "|" + " --- |" * len(FAR)], _far_scores()
     for (task, model, hidden), runs in cells(records).items():
         if max(run.score_id or 0.0 for run in runs) < LEARNED:
             continue
@@ -57,6 +69,7 @@ def far(records: Iterable[Record]) -> str:
                     _perfect(runs, LONG),
                     f"{len(converged)} of {len(runs)}",
                     f"{sum(score == 1 for score in after)} of {len(runs)}",
+                    _at_a_million(runs, far_scores),
                     proven,
                 ]
             )
@@ -105,6 +118,17 @@ def _means(runs: list[Record]) -> str:
 
 def _perfect(runs: list[Record], length: int) -> str:
     return f"{sum((s := run.score_at(length)) is not None and s.score == 1 for run in runs)} of {len(runs)}"
+
+
+def _far_scores() -> dict[str, float]:
+    """Read the scores of polished networks at 1,000,000 symbols, by the keys of their runs."""
+    lines = MILLION.read_text().splitlines() if MILLION.exists() else []
+    return {found["key"]: found.get("score", 0.0) for found in map(json.loads, lines)}
+
+
+def _at_a_million(runs: list[Record], scores: dict[str, float]) -> str:
+    tested = [scores[key] for run in runs if (key := run.config.key()) in scores]
+    return f"{sum(score == 1 for score in tested)} of {len(tested)}" if tested else "-"
 
 
 def _power(length: int) -> str:
