@@ -12,7 +12,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -94,17 +93,6 @@ def search(attempts: Attempts, model: str, hidden: int, m: int, ends: float) -> 
             high = middle
         else:
             low = middle
-
-
-def samples_needed(records: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int, int], int | None]:
-    """Return N* for each model, hidden size and modulus; None where no number that was tried sufficed."""
-    found: dict[tuple[str, int, int], int | None] = {}
-    for record in records:
-        cell = record["model"], record["hidden"], record["m"]
-        least = found.setdefault(cell, None)
-        if record["loss"] < ENOUGH and (least is None or record["count"] < least):
-            found[cell] = record["count"]
-    return found
 
 
 def main(minutes: float) -> None:

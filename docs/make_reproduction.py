@@ -12,6 +12,7 @@ from pathlib import Path
 
 from make_letter import letter_page, letter_runs, letter_sentence
 from make_losses import contrasts, equal_terms
+from make_samples import samples_section
 
 from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, lines_of, read_paper, recorded, table_of
 from statewise.papers.claims import EQUAL_TERMS, reached_by
@@ -39,6 +40,8 @@ PAGE, PARTS, RECORDS, README = (
 NOT_RUN = "Not run."
 TABLES = ("table-addition", "table-machine", "table-arithmetic")
 _PERFECT = 0.995
+# a proven length that is worth counting
+_FAR = 10**9
 # seconds without any run that part two sittings
 _PAUSE = 120
 # planes that make an answer, rather than follow it, and how near to a harmonic counts as one
@@ -97,7 +100,7 @@ def _page(paper: Paper, name: str, tables: list[Table], records: list[Record], f
     # pictures are of the records of the runs above
     files = [folder / f"{stem}.png" for stem in (name, *PICTURES.get(name, ()))]
     parts += [_picture(file, title) for file in files if file.exists() and (tables or not paper.trained(name))]
-    parts += [REMARKS.get(name, "")]
+    parts += [REMARKS.get(name, ""), samples_section() if name == "figure2" else ""]
     if paper.trained(name):
         parts += [_table(paper, table, records) for table in tables] or [NOT_RUN]
     for file, heading in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
@@ -160,11 +163,13 @@ def _polished(tables: Iterable[Table]) -> str:
         return ""
     right = [cell for cell in cells if (cell.score_polished or 0.0) >= _PERFECT]
     before = sum((cell.score_longest or 0.0) >= _PERFECT for cell in cells)
-    proven = [cell.horizon for cell in right if len(cell.proven) == len(cell.polished) and cell.horizon is not None]
-    least = f", up to {length_text(min(proven))} symbols or more" if proven else ""
+    whole = [cell.horizon for cell in right if len(cell.proven) == len(cell.polished) and cell.horizon is not None]
+    proven = [horizon for horizon in whole if horizon >= _FAR]
     return (
         f"Of our {len(cells)} cells with polish, {before} are right at 10,000 before it and {len(right)} after it; "
-        f"in {len(proven)} all seeds are proven{least}."
+        f"in {len(proven)} of them all sequences of up to {length_text(min(proven, default=_FAR))} symbols or more are "
+        "proven right on every seed.\nThe other cells are those that [algebra forbids](theory/levels.md), with the "
+        "[exceptions](recipes.md#what-fails)."
     )
 
 

@@ -100,7 +100,7 @@ def _judge(
     if near is not None and near.length is None:
         return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
     if Budget(seconds, work).empty:
-        if near is None or near.length is None or near.length <= shortest:
+        if near is None or near.length is None or near.length < shortest:
             return Verdict(
                 "unknown", "growth of errors", "no bound on errors was shown, and nothing was searched", shortest
             )
