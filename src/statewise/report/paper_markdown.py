@@ -13,9 +13,10 @@ README_ROWS = (
     (
         "table-addition",
         "modular addition",
-        ("full", "cp", "block(2)", "rotation", "diagonal", "lstm", "mamba", "transformer"),
+        ("full", "cp", "block(2)", "rotation", "lstm", "mamba", "transformer"),
     ),
-    ("table-machine", "random machine", ("full", "cp", "block(2)", "lstm")),
+    ("table-machine", "random machine", ("full", "cp", "lstm")),
+    ("table-arithmetic", "modular arithmetic", ("full", "lstm")),
 )
 README_COLUMNS = (5, 25)
 # headings of README, by what they show
