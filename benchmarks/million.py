@@ -48,6 +48,11 @@ def trained(options: RunOptions, store: Store | None) -> StateTracker:
     return network
 
 
+def tested_far() -> set[str]:
+    """Return the keys of runs that have a record."""
+    return {json.loads(line)["key"] for line in RESULTS.read_text().splitlines()} if RESULTS.exists() else set()
+
+
 def test_far(options: RunOptions, network: StateTracker) -> None:
     """Polish a trained network, test it at a million symbols, and append the record."""
     task = options.build_task()
@@ -73,7 +78,7 @@ def main(minutes: float, store: Store | None) -> None:
     """Do what is not recorded yet, until the time is over."""
     torch.set_num_threads(1)
     ends = time.monotonic() + 60 * minutes
-    done = {json.loads(line)["key"] for line in RESULTS.read_text().splitlines()} if RESULTS.exists() else set()
+    done = tested_far()
     for options in plans():
         if time.monotonic() > ends:
             return

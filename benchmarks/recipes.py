@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from million import test_far
+from million import test_far, tested_far
 
 from statewise.models import StateTracker
 from statewise.runs import PlannedRun, execute_one, parse_record
@@ -83,9 +83,10 @@ def main(minutes: float, kinds: list[str]) -> None:
     ends = time.monotonic() + 60 * minutes
     RESULTS.parent.mkdir(exist_ok=True)
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    done = {parse_record(line).config.key() for line in lines}
+    done, far = {parse_record(line).config.key() for line in lines}, tested_far()
     for options in plans(kinds):
-        if options.key() in done:
+        known = options.key() in done
+        if known and (not options.polish or options.key() in far):
             continue
         if time.monotonic() > ends:
             return
@@ -95,8 +96,9 @@ def main(minutes: float, kinds: list[str]) -> None:
         assert record is not None
         if options.polish and isinstance(run.model, StateTracker):
             test_far(options, run.model)
-        with RESULTS.open("a") as stream:
-            stream.write(record.to_json() + "\n")
+        if not known:
+            with RESULTS.open("a") as stream:
+                stream.write(record.to_json() + "\n")
 
 
 if __name__ == "__main__":
