@@ -17,7 +17,7 @@ from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, columns, counted, fixed
 
 # what models train on must be the same for all of them: recipes let lengths grow by level
-_EQUAL_TERMS = {"late": 0, "growth_share": 0.3, "supervision": "final"}
+_EQUAL_TERMS = {"late": 0, "growth_share": 0.3, "supervision": "final", "tests": "balanced"}
 # hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
 _SEARCH = 200_000
 _STRENGTH = ("refuted", "unknown", "horizon", "proven")
@@ -175,7 +175,7 @@ def compare(
                 if show is not None:
                     show(f"{machine.name}, {runs[-1].name}, seed {seed}: {runs[-1].record and runs[-1].record.status}")
             cells.append(_cell(machine, runs, lengths_read))
-    longest = f"sequences of 2 to 10 symbols, {steps:,} steps, {counted(seeds, 'seed')}"
+    longest = f"sequences of 2 to 10 symbols, {steps:,} steps, {counted(seeds, 'seed')}; tests are balanced"
     found = Comparison(tuple(cells), asked, f"all models: {longest}; score 0 is chance, 1 is perfect")
     return found if plot is None else replace(found, drawn=found.plot(plot))
 

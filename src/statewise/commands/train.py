@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike, load
+from statewise.tasks import sampling_of
 from statewise.training.metrics import Metrics, Score
 from statewise.training.options import RunOptions, resolve
-from statewise.wording import Lines, Result
+from statewise.wording import Lines, Result, counted
 
 _EVENTS = "events"
 ShowMetrics = Callable[[Metrics, int], None]
@@ -158,13 +159,15 @@ class Scores(Result):
             "accuracy": [score.accuracy for score in self.scores],
             "score": [score.score for score in self.scores],
             "score_majority": [score.score_majority for score in self.scores],
+            "constant": [score.constant for score in self.scores],
+            "coverage": [None if score.coverage is None else asdict(score.coverage) for score in self.scores],
             "words": self.words,
         }
         return written if self.drawn is None else written | {"plot": str(self.drawn)}
 
     def lines(self) -> Lines:
         """Return a line for each length."""
-        lines = [(f"length {s.length:,}", f"accuracy {s.accuracy:.3f}  score {s.score:.3f}") for s in self.scores]
+        lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
 
     def plot(self, path: PathLike) -> Path:
@@ -177,6 +180,14 @@ class Scores(Result):
         return Path(path)
 
 
+def _score_line(score: Score) -> str:
+    shown = f"accuracy {score.accuracy:.3f}  score {score.score:.3f}  constant answer {score.constant:.3f}"
+    found = score.coverage
+    if found is None:
+        return shown
+    return f"{shown}  {found.walked:,} of {counted(found.pairs, 'transition')}, worst {found.worst:.3f}"
+
+
 def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
@@ -186,8 +197,9 @@ def evaluate(
     sign_rule: bool = False,
     plot: PathLike | None = None,
     threads: int = 1,
+    tests: str = "balanced",
 ) -> Scores:
-    """Evaluate a network at any lengths.
+    """Evaluate a network at any lengths, beside the best constant answer.
 
     Args:
         run: the directory of a run
@@ -198,6 +210,7 @@ def evaluate(
         sign_rule: correct the sign of the hidden state
         plot: draw score against length into this .png or .svg
         threads: torch threads
+        tests: balanced, with all outputs equally frequent as far as the machine allows, or uniform
     """
     asked = numbers_of("lengths", lengths)
     check_least("words", words, 1)
@@ -217,7 +230,8 @@ def evaluate(
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
-        scores = evaluate_model(network, opened.task, asked, words, opened.seed + 1)
+        task = replace(opened.task, tests=sampling_of(tests))
+        scores = evaluate_model(network, task, asked, words, opened.seed + 1, coverage=True)
     title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
     found = Scores(opened.where, title, tuple(scores), words)
     return found if plot is None else replace(found, drawn=found.plot(plot))

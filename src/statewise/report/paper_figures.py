@@ -168,7 +168,7 @@ def _draw_planes(axes: "Axes", rows: Sequence[PlaneRow], m: int) -> None:
             label=f"seed {seed}",
         )
     axes.set_xlabel("plane, by the size of the readout's weights")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
 
 
 def _score_axes(axes: "Axes", table: Table, lowest: float) -> None:

@@ -8,16 +8,25 @@ F_{t-1}(before) / F_t(after).
 """
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from statewise.errors import TaskError
+from statewise.errors import TaskError, unknown_name
 from statewise.machines import Machine
 
+Sampling = Literal["uniform", "balanced"]
 LogCounts = Float[np.ndarray, " state"]
 # counts that differ by no more than this factor are added as they are; others as logarithms
 _RANGE = 1e-200
+
+
+def sampling_of(name: str) -> Sampling:
+    """Return a way to draw sequences by its name; any other name is one sentence."""
+    if name == "uniform" or name == "balanced":
+        return name
+    raise unknown_name("way to draw sequences", name, get_args(Sampling))
 
 
 class PathCounts:

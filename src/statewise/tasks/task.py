@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from statewise.errors import TaskError
 from statewise.machines import Machine
 from statewise.randomness import stream
+from statewise.tasks.balance import PathCounts, Sampling
 from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end
 from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 
@@ -48,6 +49,8 @@ class Task:
             written out after the sequence, output by output, as a chain of thought ("chain").
         samples: None draws fresh sequences for ever; a number fixes so many different ones, used over and over.
         validation: how many further sequences, none of them used in training, are set aside (with `samples` only).
+        tests: whether test sequences are drawn "uniform", symbol by symbol, or "balanced": with outputs, and states
+            within them, as equally frequent as the machine allows.
     """
 
     machine: Machine
@@ -55,6 +58,7 @@ class Task:
     supervision: Supervision = "final"
     samples: int | None = None
     validation: int = 0
+    tests: Sampling = "uniform"
 
     def __post_init__(self) -> None:
         if self.samples is not None and (self.samples < 1 or self.validation < 0):
@@ -82,15 +86,29 @@ class Task:
         """How many outputs sequences end in; the error class, and one of the start alone, do not count."""
         return len(self._ends)
 
+    @property
+    def moves(self) -> int:
+        """How many pairs of a state and a symbol sequences can walk."""
+        return int(self._legal[self._reached | (np.arange(self.machine.states) == self.machine.start)].sum())
+
     @cached_property
     def _ends(self) -> set[int]:
+        return set(self.machine.outputs[self._reached].tolist())
+
+    @cached_property
+    def _reached(self) -> Bool[np.ndarray, " state"]:
+        """Which states sequences of at least one symbol lead to."""
         reached = np.zeros(self.machine.states, dtype=bool)
         frontier = np.array([self.machine.start])
         while len(frontier):
             following = np.unique(self.machine.delta[frontier][self._legal[frontier]])
             frontier = following[~reached[following]]
             reached[frontier] = True
-        return set(self.machine.outputs[reached].tolist())
+        return reached
+
+    @cached_property
+    def _paths(self) -> PathCounts:
+        return PathCounts(self.machine, self._legal)
 
     @cached_property
     def _legal(self) -> Bool[np.ndarray, "state symbol"]:
@@ -144,8 +162,9 @@ class Task:
         key = (seed, length, count)
         if key in self._tests:
             return self._tests[key]
-        lengths = np.full(count, length)
-        tokens = self._draw(stream(seed, "test", length, count), lengths)
+        lengths, generator = np.full(count, length), stream(seed, "test", length, count)
+        balanced = self.tests == "balanced"
+        tokens = self._paths.draw(generator, length, count) if balanced else self._draw(generator, lengths)
         batch = ask_at_end(tokens, lengths, self._outputs(tokens), self.machine.symbols)
         # evaluations during training ask for the same sequences again and again
         if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:

@@ -4,22 +4,34 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Task
+from statewise.tasks import Batch, Task
 from statewise.training.loss import objective
-from statewise.training.metrics import HeldOut, Score
+from statewise.training.metrics import Coverage, HeldOut, Score
 from statewise.training.plans import Loss
 
 
-def evaluate_model(model: SequenceModel, task: Task, lengths: Iterable[int], count: int, seed: int) -> list[Score]:
+def evaluate_model(
+    model: SequenceModel, task: Task, lengths: Iterable[int], count: int, seed: int, coverage: bool = False
+) -> list[Score]:
     """Evaluate a model on `count` sequences of each length, answered at their end.
 
     Sequences are read in chunks of time, so that memory does not grow with length.
+
+    Args:
+        model: what is evaluated.
+        task: where sequences come from.
+        lengths: how long they are.
+        count: how many there are of each.
+        seed: of the sequences.
+        coverage: whether scores say what of the machine the sequences walked.
     """
-    return [_evaluate_one(model, task, length, count, seed) for length in lengths]
+    return [_evaluate_one(model, task, length, count, seed, coverage) for length in lengths]
 
 
 def pooled(scores: list[Score]) -> Score:
@@ -40,7 +52,7 @@ def evaluate_held_out(model: SequenceModel, task: Task, seed: int, loss: Loss = 
     return HeldOut(len(batch.lengths), value, float((answers.numpy() == batch.finals).mean()))
 
 
-def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int) -> Score:
+def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int, coverage: bool) -> Score:
     batch = task.test(seed, length, count)
     tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
@@ -50,7 +62,21 @@ def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, see
         answers = torch.cat([read(model, rows) for rows in tokens.split(at_once)])
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / count
-    return Score(length, count, right, task.classes, majority)
+    covered = _coverage(task, batch, (answers == finals).numpy()) if coverage else None
+    return Score(length, count, right, task.classes, majority, covered)
+
+
+def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:
+    """Count the pairs of a state and a symbol that sequences walked, and find the one that ends worst."""
+    machine = task.machine
+    after = machine.track(batch.tokens)
+    before = np.concatenate([np.full((len(after), 1), machine.start), after[:, :-1]], axis=1)
+    pairs = before * machine.symbols + batch.tokens
+    ends, place = np.unique(pairs[:, -1], return_inverse=True)
+    accuracies = np.bincount(place.ravel(), weights=right) / np.bincount(place.ravel())
+    worst = int(np.argmin(accuracies))
+    where = divmod(int(ends[worst]), machine.symbols)
+    return Coverage(len(np.unique(pairs)), task.moves, float(accuracies[worst]), where)
 
 
 def _read(model: SequenceModel, tokens: Tensor) -> Tensor:

@@ -32,6 +32,23 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """What of a machine test sequences walked.
+
+    Args:
+        walked: how many pairs of a state and a symbol.
+        pairs: how many there are that sequences of the task can walk.
+        worst: the least accuracy over pairs with which sequences ended.
+        where: the state and the symbol of that pair.
+    """
+
+    walked: int
+    pairs: int
+    worst: float
+    where: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Score:
     """How often a model is right at the end of sequences of one length.
 
@@ -41,6 +58,7 @@ class Score:
         correct: how many were answered correctly.
         classes: how many answers there are, so that guessing is right 1/m of the time.
         majority: the share of the most frequent answer among these sequences: the accuracy of the best constant answer.
+        coverage: what of the machine they walked, where that was asked for.
     """
 
     length: int
@@ -48,6 +66,7 @@ class Score:
     correct: int
     classes: int
     majority: float
+    coverage: "Coverage | None" = None
 
     @property
     def accuracy(self) -> float:
@@ -58,6 +77,11 @@ class Score:
     def score(self) -> float:
         """(accuracy - 1/m) / (1 - 1/m): 0 is chance, 1 is perfect."""
         return (self.accuracy - 1 / self.classes) / (1 - 1 / self.classes)
+
+    @property
+    def constant(self) -> float:
+        """The score of the best constant answer on the same sequences."""
+        return (self.majority - 1 / self.classes) / (1 - 1 / self.classes)
 
     @property
     def score_majority(self) -> float:

@@ -17,7 +17,7 @@ from statewise.errors import RunError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines import Machine, machine
 from statewise.models.table import kind_of
-from statewise.tasks import Lengths, Supervision, Task
+from statewise.tasks import Lengths, Sampling, Supervision, Task
 from statewise.training.plans import EvaluationPlan, Loss, Optimisation
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss, "polish": False}
+_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss, "polish": False, "tests": "uniform"}
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -100,6 +100,8 @@ class RunOptions(BaseModel):
     loss: Loss = Optimisation.loss
     # whether the trained network is polished and tested again
     polish: bool = False
+    # how test sequences are drawn
+    tests: Sampling = "uniform"
     # of a user's own model, the hash of its source text
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
@@ -153,7 +155,8 @@ class RunOptions(BaseModel):
 
     def build_task(self, kept: Machine | None = None) -> Task:
         """Build the task, on the machine that a run kept if it is given."""
-        return Task(kept or machine(self.task), self.lengths, self.supervision, self.samples, self.validation)
+        built = kept or machine(self.task)
+        return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests)
 
     def key(self, machine_text: str | None = None) -> str:
         """Return the identity of the run: a hash of its options, and of the machine's text if that came from a file."""
