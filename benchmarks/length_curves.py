@@ -73,7 +73,7 @@ def curve(run: Run) -> list[dict[str, Any]]:
     for length in lengths:
         words = max(1, min(WORDS, SYMBOLS // length))
         began = time.perf_counter()
-        score = sw.evaluate(run, lengths=[length], words=words).scores[0]
+        score = sw.evaluate(run, lengths=[length], words=words, tests="uniform").scores[0]
         seconds = round(time.perf_counter() - began, 2)
         points.append({"length": length, "score": score.score, "words": words, "seconds": seconds})
         print(f"  length {length:,}: score {score.score:.3f}, {seconds:.1f} s", file=sys.stderr, flush=True)
