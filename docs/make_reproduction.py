@@ -153,7 +153,9 @@ def _reached(paper: Paper, tables: list[Table]) -> str:
         )
     header = ["training", "published scores reached", "of which"]
     counted_here = "Published scores of bilinear models above chance, for m of 3 or more, under preset `quick`:"
-    return f"{counted_here}\n\n{markdown(header, rows)}\n\n{_polished(tables)}".rstrip()
+    others = "The others are those that [algebra forbids](theory/levels.md), with [exceptions](recipes.md#what-fails)."
+    polished = _polished(tables)
+    return f"{counted_here}\n\n{markdown(header, rows)}\n\n{f'{polished} {others}' if polished else ''}".rstrip()
 
 
 def _polished(tables: Iterable[Table]) -> str:
@@ -168,8 +170,7 @@ def _polished(tables: Iterable[Table]) -> str:
     return (
         f"Of our {len(cells)} cells with polish, {before} are right at 10,000 before it and {len(right)} after it; "
         f"in {len(proven)} of them all sequences of up to {length_text(min(proven, default=_FAR))} symbols or more are "
-        "proven right on every seed.\nThe other cells are those that [algebra forbids](theory/levels.md), with the "
-        "[exceptions](recipes.md#what-fails)."
+        "proven right on every seed."
     )
 
 
