@@ -1,7 +1,8 @@
 """The usual architectures, behind the same verbs as StateTracker."""
 
+from statewise.models.baselines.deltanet import DeltaNetTracker
 from statewise.models.baselines.mamba import MambaTracker
 from statewise.models.baselines.recurrent import RecurrentTracker
 from statewise.models.baselines.transformer import TransformerTracker
 
-__all__ = ["MambaTracker", "RecurrentTracker", "TransformerTracker"]
+__all__ = ["DeltaNetTracker", "MambaTracker", "RecurrentTracker", "TransformerTracker"]
