@@ -1,4 +1,4 @@
-"""The delta rule by chunks, step by step, and in `transformers`; DeltaNet with the same weights."""
+"""The delta rule by chunks, step by step, and in `transformers`; the models around it, with the same weights."""
 
 import os
 import warnings
@@ -12,7 +12,7 @@ warnings.filterwarnings("ignore", module="transformers.*")
 
 from transformers.models.olmo_hybrid import modeling_olmo_hybrid as published  # noqa: E402
 
-from statewise.models.baselines import DeltaNetTracker  # noqa: E402
+from statewise.models.baselines import DeltaNetTracker, DeltaProductTracker, GatedDeltaNetTracker  # noqa: E402
 from statewise.models.baselines.delta_rule import delta_rule  # noqa: E402
 
 SYMBOLS, CLASSES = 5, 4
@@ -122,6 +122,75 @@ def test_deltanet_is_its_published_parts(layers, negative):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     weights = list(ours.parameters())
     a, b = (torch.autograd.grad(logits.sin().sum(), weights) for logits in (found, expected))
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_gated_deltanet_is_that_of_transformers(negative):
+    """The whole mixer, as OLMo Hybrid has it."""
+    width, heads = 12, 3
+    config = published.OlmoHybridConfig(
+        hidden_size=width,
+        linear_num_key_heads=heads,
+        linear_num_value_heads=heads,
+        linear_key_head_dim=width // heads,
+        linear_value_head_dim=width // heads,
+        linear_allow_neg_eigval=negative,
+    )
+    theirs = published.OlmoHybridGatedDeltaNet(config, 0)
+    ours = GatedDeltaNetTracker(SYMBOLS, CLASSES, width, 1, negative, heads).blocks[0].mixer
+    pairs = [(ours.conv1d, theirs.conv1d), (ours.b_proj, theirs.b_proj), (ours.decay.a_proj, theirs.a_proj)]
+    pairs += [(getattr(ours.output, name), getattr(theirs, name)) for name in ("g_proj", "o_proj")]
+    pairs = [(a.weight, b.weight) for a, b in [*pairs, (ours.output.norm, theirs.o_norm)]]
+    pairs += [(ours.decay.A_log, theirs.A_log), (ours.decay.dt_bias, theirs.dt_bias)]
+    separate = [theirs.q_proj.weight, theirs.k_proj.weight, theirs.v_proj.weight]
+    with torch.no_grad():
+        for mine, yours in pairs:
+            yours.copy_(mine)
+        for mine, yours in zip(ours.qkv_proj.weight.chunk(3), separate, strict=True):
+            yours.copy_(mine)
+    x = torch.randn(3, 21, width, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    found, expected = ours(x, ours.init_state(3))[0], theirs(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    whole, *a = torch.autograd.grad(found.sin().sum(), [ours.qkv_proj.weight, x, *(mine for mine, _ in pairs)])
+    b = torch.autograd.grad(expected.sin().sum(), [*separate, x, *(yours for _, yours in pairs)])
+    torch.testing.assert_close((whole, *a), (torch.cat(b[:3]), *b[3:]), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_one_householder_matrix_is_deltanet(negative):
+    tokens = torch.randint(0, SYMBOLS, (3, 9), generator=torch.Generator().manual_seed(0))
+    for gated, made in [(False, DeltaNetTracker), (True, GatedDeltaNetTracker)]:
+        one = made(SYMBOLS, CLASSES, 12, negative=negative)
+        product = DeltaProductTracker(SYMBOLS, CLASSES, 12, 1, negative=negative, gated=gated)
+        product.load_state_dict(one.state_dict())
+        assert torch.equal(product(tokens), one(tokens))
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("gated", [False, True])
+def test_deltaproduct_is_its_published_parts(n, gated):
+    """The mixer, with torch's convolution, and the rule of `transformers` over time stretched n-fold."""
+    width, heads = 12, 3
+    mixer = DeltaProductTracker(SYMBOLS, CLASSES, width, n, gated=gated, heads=heads).blocks[0].mixer.double()
+    x = torch.randn(3, 21, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    qkv = F.pad(mixer.qkv_proj(x).mT, (3, 0))
+    qkv = F.silu(F.conv1d(qkv, mixer.conv1d.weight, groups=width * (1 + 2 * n))).mT
+    q, k, v = qkv.split([width, n * width, n * width], dim=-1)
+    # tokens become n steps: of each the keys, values and betas; the query is read at the last, the first decays
+    k, v = (part.unflatten(-1, (n, heads, -1)).flatten(1, 2) for part in (k, v))
+    q = q.unflatten(-1, (heads, -1)).repeat_interleave(n, dim=1)
+    beta = 2 * mixer.b_proj(x).sigmoid().unflatten(-1, (n, heads)).flatten(1, 2)
+    decay = torch.zeros(3, 21, n, heads, dtype=torch.float64)
+    decay[:, :, 0] = mixer.decay(x)
+    o, last = published.torch_chunk_gated_delta_rule(
+        q, k, v, g=decay.flatten(1, 2), beta=beta, output_final_state=True, use_qk_l2norm_in_kernel=True
+    )
+    expected = (mixer.output(o[:, n - 1 :: n], x), last.double())
+    output, (_, matrices) = mixer(x, mixer.init_state(3))
+    found, given = (output, matrices), [x, *mixer.parameters()]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    a, b = (torch.autograd.grad(y.sin().sum() + s.cos().sum(), given) for y, s in (found, expected))
     torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
