@@ -199,7 +199,7 @@ TABLE: tuple[Kind, ...] = (
         made_by="statewise.models.baselines.gla:GLATracker",
         label="Gated linear attention, layers: {}",
         examples=("gla", "gla(2)"),
-        cost=0.01,
+        cost=0.006,
         recipe={**_SLOW, "lr": 2e-3},
     ),
     Kind(
@@ -207,7 +207,7 @@ TABLE: tuple[Kind, ...] = (
         made_by="statewise.models.baselines.deltanet:DeltaNetTracker",
         label="DeltaNet, layers: {}",
         examples=("deltanet", "deltanet(2, negative=true)"),
-        cost=0.01,
+        cost=0.005,
         recipe={**_SLOW, "lr": 2e-3},
     ),
     Kind(
@@ -215,7 +215,7 @@ TABLE: tuple[Kind, ...] = (
         made_by="statewise.models.baselines.gated_deltanet:GatedDeltaNetTracker",
         label="Gated DeltaNet, layers: {}",
         examples=("gated_deltanet", "gated_deltanet(2, negative=true)"),
-        cost=0.01,
+        cost=0.006,
         recipe={**_SLOW, "lr": 2e-3},
     ),
     Kind(
@@ -223,7 +223,7 @@ TABLE: tuple[Kind, ...] = (
         made_by="statewise.models.baselines.deltaproduct:DeltaProductTracker",
         label="DeltaProduct, n: {}",
         examples=("deltaproduct", "deltaproduct(3, layers=2, gated=true)"),
-        cost=0.015,
+        cost=0.008,
         recipe={**_SLOW, "lr": 2e-3},
         argument="n",
     ),
