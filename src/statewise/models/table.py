@@ -30,6 +30,7 @@ class Kind:
         cost: seconds of one core for a training step at hidden size 64, where nothing has been measured yet.
         recipe: what the recipe `statewise` sets for it.
         given: arguments of its class that its name fixes.
+        argument: of a baseline, which argument of its class stands without its name.
         matrix: of a level, what A(x) is.
         parameters: of a level, how many recurrent parameters it has, in H, D and its argument.
         count: that number, from H, D and the argument.
@@ -44,6 +45,7 @@ class Kind:
     cost: float
     recipe: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    argument: str = "layers"
     matrix: str = ""
     parameters: str = ""
     count: Callable[[int, int, int], int] | None = None
@@ -191,6 +193,39 @@ TABLE: tuple[Kind, ...] = (
         examples=("mamba", "mamba(2, eigenvalues=signed)"),
         cost=0.04,
         recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="gla",
+        made_by="statewise.models.baselines.gla:GLATracker",
+        label="Gated linear attention, layers: {}",
+        examples=("gla", "gla(2)"),
+        cost=0.006,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="deltanet",
+        made_by="statewise.models.baselines.deltanet:DeltaNetTracker",
+        label="DeltaNet, layers: {}",
+        examples=("deltanet", "deltanet(2, negative=true)"),
+        cost=0.005,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="gated_deltanet",
+        made_by="statewise.models.baselines.gated_deltanet:GatedDeltaNetTracker",
+        label="Gated DeltaNet, layers: {}",
+        examples=("gated_deltanet", "gated_deltanet(2, negative=true)"),
+        cost=0.006,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="deltaproduct",
+        made_by="statewise.models.baselines.deltaproduct:DeltaProductTracker",
+        label="DeltaProduct, n: {}",
+        examples=("deltaproduct", "deltaproduct(3, layers=2, gated=true)"),
+        cost=0.008,
+        recipe={**_SLOW, "lr": 2e-3},
+        argument="n",
     ),
     Kind(
         name="transformer",
