@@ -30,6 +30,7 @@ class Kind:
         cost: seconds of one core for a training step at hidden size 64, where nothing has been measured yet.
         recipe: what the recipe `statewise` sets for it.
         given: arguments of its class that its name fixes.
+        plain: of a baseline, which argument of its class may be written without a name.
         matrix: of a level, what A(x) is.
         parameters: of a level, how many recurrent parameters it has, in H, D and its argument.
         count: that number, from H, D and the argument.
@@ -44,6 +45,7 @@ class Kind:
     cost: float
     recipe: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    plain: str = "layers"
     matrix: str = ""
     parameters: str = ""
     count: Callable[[int, int, int], int] | None = None
@@ -199,6 +201,15 @@ TABLE: tuple[Kind, ...] = (
         examples=("transformer", "transformer(2, positions=none)"),
         cost=0.01,
         recipe={**_SLOW, "hidden": 128, "warmup": 500},
+    ),
+    Kind(
+        name="slice",
+        made_by="statewise.models.baselines.slice:SliceTracker",
+        label="SLiCE, blocks of {}",
+        examples=("slice(1)", "slice(3, layers=2)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
+        plain="block",
     ),
 )
 
