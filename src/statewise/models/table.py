@@ -211,6 +211,14 @@ TABLE: tuple[Kind, ...] = (
         recipe={**_SLOW, "lr": 2e-3},
         plain="block",
     ),
+    Kind(
+        name="pd_ssm",
+        made_by="statewise.models.baselines.pd_ssm:PDTracker",
+        label="PD-SSM, layers: {}",
+        examples=("pd_ssm", "pd_ssm(2, dictionary=3)"),
+        cost=0.03,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

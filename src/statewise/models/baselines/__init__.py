@@ -1,8 +1,9 @@
 """The usual architectures, behind the same verbs as StateTracker."""
 
 from statewise.models.baselines.mamba import MambaTracker
+from statewise.models.baselines.pd_ssm import PDTracker
 from statewise.models.baselines.recurrent import RecurrentTracker
 from statewise.models.baselines.slice import SliceTracker
 from statewise.models.baselines.transformer import TransformerTracker
 
-__all__ = ["MambaTracker", "RecurrentTracker", "SliceTracker", "TransformerTracker"]
+__all__ = ["MambaTracker", "PDTracker", "RecurrentTracker", "SliceTracker", "TransformerTracker"]
