@@ -219,6 +219,14 @@ TABLE: tuple[Kind, ...] = (
         cost=0.03,
         recipe={**_SLOW, "lr": 2e-3},
     ),
+    Kind(
+        name="rwkv7",
+        made_by="statewise.models.baselines.rwkv7:RWKV7Tracker",
+        label="RWKV-7, layers: {}",
+        examples=("rwkv7", "rwkv7(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
