@@ -227,6 +227,14 @@ TABLE: tuple[Kind, ...] = (
         cost=0.02,
         recipe={**_SLOW, "lr": 2e-3},
     ),
+    Kind(
+        name="slstm",
+        made_by="statewise.models.baselines.slstm:SLSTMTracker",
+        label="sLSTM, layers: {}",
+        examples=("slstm", "slstm(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
