@@ -235,6 +235,14 @@ TABLE: tuple[Kind, ...] = (
         cost=0.02,
         recipe={**_SLOW, "lr": 2e-3},
     ),
+    Kind(
+        name="mlstm",
+        made_by="statewise.models.baselines.mlstm:MLSTMTracker",
+        label="mLSTM, layers: {}",
+        examples=("mlstm", "mlstm(2, heads=3)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

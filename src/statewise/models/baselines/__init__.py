@@ -1,6 +1,7 @@
 """The usual architectures, behind the same verbs as StateTracker."""
 
 from statewise.models.baselines.mamba import MambaTracker
+from statewise.models.baselines.mlstm import MLSTMTracker
 from statewise.models.baselines.pd_ssm import PDTracker
 from statewise.models.baselines.recurrent import RecurrentTracker
 from statewise.models.baselines.rwkv7 import RWKV7Tracker
@@ -9,6 +10,7 @@ from statewise.models.baselines.slstm import SLSTMTracker
 from statewise.models.baselines.transformer import TransformerTracker
 
 __all__ = [
+    "MLSTMTracker",
     "MambaTracker",
     "PDTracker",
     "RWKV7Tracker",
