@@ -235,6 +235,47 @@ TABLE: tuple[Kind, ...] = (
         cost=0.01,
         recipe={**_SLOW, "hidden": 128, "warmup": 500},
     ),
+    Kind(
+        name="slice",
+        made_by="statewise.models.baselines.slice:SliceTracker",
+        label="SLiCE, blocks of {}",
+        examples=("slice(1)", "slice(3, layers=2)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
+        argument="block",
+    ),
+    Kind(
+        name="pd_ssm",
+        made_by="statewise.models.baselines.pd_ssm:PDTracker",
+        label="PD-SSM, layers: {}",
+        examples=("pd_ssm", "pd_ssm(2, dictionary=3)"),
+        cost=0.03,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="rwkv7",
+        made_by="statewise.models.baselines.rwkv7:RWKV7Tracker",
+        label="RWKV-7, layers: {}",
+        examples=("rwkv7", "rwkv7(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="slstm",
+        made_by="statewise.models.baselines.slstm:SLSTMTracker",
+        label="sLSTM, layers: {}",
+        examples=("slstm", "slstm(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="mlstm",
+        made_by="statewise.models.baselines.mlstm:MLSTMTracker",
+        label="mLSTM, layers: {}",
+        examples=("mlstm", "mlstm(2, heads=3)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
