@@ -66,7 +66,8 @@ def build_model(
 
     Args:
         model: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`, `rnn`, `lstm`, `gru`,
-            `mamba(layers)` or `transformer(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
+            `mamba(layers)`, `transformer(layers)`, `slice(block)`, `pd_ssm(layers)`, `rwkv7(layers)`, `slstm(layers)`
+            or `mlstm(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
             `forward(tokens) -> logits`; a class derived from `Transition`; or such a class as `file.py:Class`.
         symbols: how many tokens there are.
         classes: how many output classes there are.
