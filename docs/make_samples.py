@@ -30,9 +30,9 @@ def samples_section() -> str:
         "N* is the least number of different training sequences with which any run reaches a validation loss below "
         f"{ENOUGH:g} (arXiv:2602.18333).\nModular addition, sequences of 2 to 10 symbols with the answer at the end, "
         "cross-entropy, Adam at a constant rate, the best of "
-        f"{len(seeds)} seeds ({', '.join(map(str, seeds))})\nand {len(rates)} rates "
-        f"({', '.join(f'{rate:g}' for rate in rates)}), {steps:,} steps of 64 sequences instead of the follow-up's "
-        "250,000. N is searched for to within a tenth.\n\n"
+        f"{len(seeds)} seeds ({', '.join(map(str, seeds))})\nat the rate {' or '.join(f'{rate:g}' for rate in rates)}, "
+        f"{steps:,} steps of 64 sequences. The follow-up has three rates and 250,000 steps. N is searched for to "
+        "within a third.\n\n"
         f"{markdown(['model', *(f'm = {m}' for m in moduli)], rows)}\n\n"
         "Records: `results/samples-needed.jsonl` (`python benchmarks/samples_needed.py`)."
     )
