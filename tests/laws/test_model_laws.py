@@ -83,6 +83,11 @@ BAD = [
     ("mamba(1, eigenvalues=sgned)", {}, 'did you mean "signed"'),
     ("transformer(1, heads=5)", {}, "5 heads divide"),
     ("transformer(1, 2)", {}, "one plain argument"),
+    ("deltaproduct(0)", {}, "at least 1 Householder"),
+    ("deltaproduct(2, 3)", {}, "one plain argument, its n"),
+    ("deltaproduct(2, layers=0)", {}, "at least 1 layer"),
+    ("deltanet(1, heads=5)", {}, "5 heads divide"),
+    ("deltanet(1, negative=yes)", {}, "true or false"),
     ("lstm", {"additive": "input"}, "no additive term"),
     ("full*full", {}, "is a product"),
 ]

@@ -65,8 +65,8 @@ def build_model(
     """Build a model whose initial weights depend on the seed alone.
 
     Args:
-        model: `full`, `cp(rank)`, `block(size)`, `rotation`, `diagonal`, `positive`, `rnn`, `lstm`, `gru`,
-            `mamba(layers)` or `transformer(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
+        model: a name of the table of models, such as `full`, `block(2)`, `lstm`, `mamba(layers)` or
+            `deltanet(layers)`; a class with `__init__(symbols, classes, hidden, **options)` and
             `forward(tokens) -> logits`; a class derived from `Transition`; or such a class as `file.py:Class`.
         symbols: how many tokens there are.
         classes: how many output classes there are.
@@ -103,13 +103,13 @@ def build_model(
 
 
 def _build_baseline(parsed: Call, symbols: int, classes: int, hidden: int) -> SequenceModel:
-    layers = parsed.args[0] if parsed.args else parsed.kwargs.get("layers", 1)
+    kind = BASELINES[parsed.name]
+    if len(parsed.args) > 1:
+        raise ExpressionError(f"{parsed.name} takes one plain argument, its {kind.argument}; name the others")
+    kwargs = dict(parsed.kwargs) | ({kind.argument: parsed.args[0]} if parsed.args else {})
+    layers = kwargs.get("layers", 1)
     if not isinstance(layers, int) or layers < 1:
         raise ExpressionError(f"{parsed.name} needs at least 1 layer, got {shorten(layers)}; correct it")
-    if len(parsed.args) > 1:
-        raise ExpressionError(f"{parsed.name} takes one plain argument, its layers; name the others")
-    kind = BASELINES[parsed.name]
-    kwargs = dict(parsed.kwargs) | ({"layers": parsed.args[0]} if parsed.args else {})
     sizes = {"symbols": symbols, "classes": classes, "hidden_size": hidden}
     return call(kind.made, replace(parsed, args=(), kwargs=kwargs), sizes | dict(kind.given))
 

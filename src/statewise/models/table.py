@@ -30,6 +30,7 @@ class Kind:
         cost: seconds of one core for a training step at hidden size 64, where nothing has been measured yet.
         recipe: what the recipe `statewise` sets for it.
         given: arguments of its class that its name fixes.
+        argument: of a baseline, which argument of its class stands without its name.
         matrix: of a level, what A(x) is.
         parameters: of a level, how many recurrent parameters it has, in H, D and its argument.
         count: that number, from H, D and the argument.
@@ -44,6 +45,7 @@ class Kind:
     cost: float
     recipe: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    argument: str = "layers"
     matrix: str = ""
     parameters: str = ""
     count: Callable[[int, int, int], int] | None = None
@@ -193,12 +195,86 @@ TABLE: tuple[Kind, ...] = (
         recipe={**_SLOW, "lr": 2e-3},
     ),
     Kind(
+        name="gla",
+        made_by="statewise.models.baselines.gla:GLATracker",
+        label="Gated linear attention, layers: {}",
+        examples=("gla", "gla(2)"),
+        cost=0.006,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="deltanet",
+        made_by="statewise.models.baselines.deltanet:DeltaNetTracker",
+        label="DeltaNet, layers: {}",
+        examples=("deltanet", "deltanet(2, negative=true)"),
+        cost=0.005,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="gated_deltanet",
+        made_by="statewise.models.baselines.gated_deltanet:GatedDeltaNetTracker",
+        label="Gated DeltaNet, layers: {}",
+        examples=("gated_deltanet", "gated_deltanet(2, negative=true)"),
+        cost=0.006,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="deltaproduct",
+        made_by="statewise.models.baselines.deltaproduct:DeltaProductTracker",
+        label="DeltaProduct, n: {}",
+        examples=("deltaproduct", "deltaproduct(3, layers=2, gated=true)"),
+        cost=0.008,
+        recipe={**_SLOW, "lr": 2e-3},
+        argument="n",
+    ),
+    Kind(
         name="transformer",
         made_by="statewise.models.baselines.transformer:TransformerTracker",
         label="Transformer, layers: {}",
         examples=("transformer", "transformer(2, positions=none)"),
         cost=0.01,
         recipe={**_SLOW, "hidden": 128, "warmup": 500},
+    ),
+    Kind(
+        name="slice",
+        made_by="statewise.models.baselines.slice:SliceTracker",
+        label="SLiCE, blocks of {}",
+        examples=("slice(1)", "slice(3, layers=2)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
+        argument="block",
+    ),
+    Kind(
+        name="pd_ssm",
+        made_by="statewise.models.baselines.pd_ssm:PDTracker",
+        label="PD-SSM, layers: {}",
+        examples=("pd_ssm", "pd_ssm(2, dictionary=3)"),
+        cost=0.03,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="rwkv7",
+        made_by="statewise.models.baselines.rwkv7:RWKV7Tracker",
+        label="RWKV-7, layers: {}",
+        examples=("rwkv7", "rwkv7(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="slstm",
+        made_by="statewise.models.baselines.slstm:SLSTMTracker",
+        label="sLSTM, layers: {}",
+        examples=("slstm", "slstm(2, heads=3)"),
+        cost=0.02,
+        recipe={**_SLOW, "lr": 2e-3},
+    ),
+    Kind(
+        name="mlstm",
+        made_by="statewise.models.baselines.mlstm:MLSTMTracker",
+        label="mLSTM, layers: {}",
+        examples=("mlstm", "mlstm(2, heads=3)"),
+        cost=0.01,
+        recipe={**_SLOW, "lr": 2e-3},
     ),
 )
 

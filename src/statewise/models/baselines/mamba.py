@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, selective_scan
+from statewise.models.baselines.short_convolution import convolve
 from statewise.models.interface import RecurrentModel
 
 Eigenvalues = Literal["positive", "signed"]
@@ -54,21 +55,13 @@ class MambaMixer(nn.Module):
         tail, channels = state
         u, z = self.in_proj(x).chunk(2, dim=-1)
         extended = torch.cat([tail, u], dim=1)
-        u = F.silu(self._convolve(extended))
+        assert self.conv1d.bias is not None
+        u = F.silu(convolve(extended, self.conv1d.weight, self.conv1d.bias))
         step, B, C = self.x_proj(u).split([self.rank, _STATE, _STATE], dim=-1)
         step = F.softplus(self.dt_proj(step))
         y, channels = selective_scan(step, -self.A_log.exp(), u, B, C, channels, self.spread)
         y = y + self.D * u
         return self.out_proj(y * F.silu(z)), (extended[:, extended.shape[1] - (_KERNEL - 1) :], channels)
-
-    def _convolve(self, x: Float[Tensor, "batch extended inner"]) -> Float[Tensor, "batch time inner"]:
-        """Convolve each channel over time: a sum of shifted products, faster here than a grouped convolution."""
-        taps, time = self.conv1d.weight.squeeze(1).unbind(dim=1), x.shape[1] - (_KERNEL - 1)
-        total = self.conv1d.bias
-        assert total is not None
-        for shift, tap in enumerate(taps):
-            total = torch.addcmul(total, x[:, shift : shift + time], tap)
-        return total
 
 
 class MambaBlock(nn.Module):

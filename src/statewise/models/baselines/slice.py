@@ -1,0 +1,138 @@
+"""SLiCE: structured linear controlled differential equations (Walker et al., 2025, 2505.17761), in plain torch."""
+
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from statewise.errors import TransitionError
+from statewise.models.baselines.stack import RecurrentBlock, Sequence, StackedModel
+
+# the spread of the initial vector fields, and how much wider than the network its MLPs are
+_INIT_STD, _WIDER = 0.01, 4
+
+Matrices = Float[Tensor, "time out in lane"]
+Vectors = Float[Tensor, "time entry lane"]
+
+
+class _AffineScan(torch.autograd.Function):
+    """y_t = M_t y_{t-1} + b_t in every lane, written out by hand.
+
+    Lanes, the blocks of all sequences, come last: vector instructions run along them, whatever the size of a block. The
+    gradients of y are a recurrence of the same form backwards, and those of all M_t one outer product after it. A
+    parallel scan would multiply matrices where this multiplies vectors.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, M: Tensor, b: Tensor, first: Tensor) -> Tensor:
+        states = first.new_empty(len(M) + 1, *first.shape)
+        states[0] = first
+        product = torch.empty_like(M[0]) if len(M) else M
+        for t in range(len(M)):
+            torch.sum(torch.mul(M[t], states[t], out=product), dim=1, out=states[t + 1])
+            states[t + 1] += b[t]
+        ctx.save_for_backward(M, states)
+        return states[1:]
+
+    @staticmethod
+    def backward(ctx: Any, to_y: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        M, states = ctx.saved_tensors
+        to_b = to_y.clone(memory_format=torch.contiguous_format)
+        to_first = torch.zeros_like(states[0])
+        product = torch.empty_like(M[0]) if len(M) else M
+        for t in range(len(M) - 1, -1, -1):
+            torch.sum(torch.mul(M[t], to_b[t].unsqueeze(1), out=product), dim=0, out=to_first)
+            if t:
+                to_b[t - 1] += to_first
+        return to_b.unsqueeze(2) * states[:-1].unsqueeze(1), to_b, to_first
+
+
+def affine_scan(M: Matrices, b: Vectors, first: Float[Tensor, "entry lane"]) -> Vectors:
+    """Compute every y_t = M_t y_{t-1} + b_t.
+
+    Args:
+        M: the matrices of each step.
+        b: what is added at each step.
+        first: y before the first step.
+    """
+    return _AffineScan.apply(M, b, first)  # pyright: ignore[reportReturnType]
+
+
+class Slice(nn.Module):
+    """One recurrence: y_t = y_{t-1} + A(x_t) y_{t-1} + B(x_t), with A(x) in blocks on the diagonal.
+
+    A and B, the vector fields `vf_A` and `vf_B`, are linear in (1, x), an increment of time and one of the path. The
+    first y, `init`, is trained.
+    """
+
+    def __init__(self, width: int, block: int) -> None:
+        super().__init__()
+        self.block = block
+        self.init = nn.Parameter(torch.randn(width) * _INIT_STD)
+        self.vf_A = nn.Linear(width + 1, width * block, bias=False)
+        self.vf_B = nn.Linear(width + 1, width, bias=False)
+        nn.init.normal_(self.vf_A.weight, std=_INIT_STD / block**0.5)
+        nn.init.normal_(self.vf_B.weight, std=_INIT_STD)
+
+    def forward(self, x: Sequence, y: Float[Tensor, "batch width"]) -> tuple[Sequence, Float[Tensor, "batch width"]]:
+        """Run from a y; return every y, and the last."""
+        blocks, size = y.shape[1] // self.block, self.block
+        # entries of blocks first, then blocks and batch: rows of the weights are put in this order
+        A = self.vf_A.weight.unflatten(0, (blocks, size, size)).permute(1, 2, 0, 3)
+        B = self.vf_B.weight.unflatten(0, (blocks, size)).transpose(0, 1)
+        one = torch.eye(size, dtype=x.dtype, device=x.device).unsqueeze(-1)
+        path = x.permute(1, 2, 0)
+        M = _apply(torch.cat([A[..., :1] + one.unsqueeze(-1), A[..., 1:]], dim=-1), path)
+        states = affine_scan(M, _apply(B, path), y.unflatten(1, (blocks, size)).permute(2, 1, 0).flatten(1))
+        ys = states.unflatten(2, (blocks, -1)).permute(3, 0, 2, 1).flatten(2)
+        return ys, ys[:, -1]
+
+
+def _apply(field: Float[Tensor, "*entry blocks field"], path: Float[Tensor, "time width batch"]) -> Tensor:
+    """Apply a linear field to (1, x): [time, *entry, blocks times batch]."""
+    rows = field.flatten(0, -2)
+    values = torch.matmul(rows[:, 1:], path) + rows[:, :1]
+    return values.unflatten(1, field.shape[:-1]).flatten(-2)
+
+
+class SliceBlock(RecurrentBlock):
+    """A SLiCE, then an MLP four times as wide; each with a norm before it and a residual around it."""
+
+    def __init__(self, width: int, block: int) -> None:
+        super().__init__()
+        self.norm1 = nn.RMSNorm(width, eps=1e-6)
+        self.slice = Slice(width, block)
+        self.norm2 = nn.RMSNorm(width, eps=1e-6)
+        self.token_mlp = nn.Sequential(nn.Linear(width, _WIDER * width), nn.GELU(), nn.Linear(_WIDER * width, width))
+
+    def init_state(self, batch: int) -> Float[Tensor, "batch width"]:
+        """Return the trained first y of every sequence."""
+        return self.slice.init.expand(batch, -1)
+
+    def forward(self, x: Sequence, state: Tensor) -> tuple[Sequence, Tensor]:
+        """Add the recurrence, then the MLP."""
+        mixed, state = self.slice(self.norm1(x), state)
+        x = x + mixed
+        return x + self.token_mlp(self.norm2(x)), state
+
+
+@final
+class SliceTracker(StackedModel):
+    """An embedding, SLiCE blocks, and a linear readout.
+
+    Args:
+        symbols: how many tokens there are.
+        classes: how many output classes there are.
+        hidden_size: the width of the blocks.
+        block: the size of the blocks on the diagonal of A; 1 is a diagonal.
+        layers: how many layers.
+    """
+
+    def __init__(self, symbols: int, classes: int, hidden_size: int, block: int, layers: int = 1) -> None:
+        if block < 1 or hidden_size % block:
+            raise TransitionError(
+                f"slice needs a block size that divides its hidden size {hidden_size}, got {block}; correct it"
+            )
+        stack = (SliceBlock(hidden_size, block) for _ in range(layers))
+        super().__init__(symbols, classes, hidden_size, stack, nn.Identity(), 1.0, hidden_size * block)
