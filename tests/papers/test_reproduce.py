@@ -197,7 +197,8 @@ def test_readme_has_a_table_of_records_between_its_marks(tmp_path: Path) -> None
         lines.writelines(one.to_json() + "\n" for one in records)
     shown = made.readme(text, tmp_path)
     rows = [line for line in shown.splitlines() if line.startswith("| modular") or line.startswith("| random")]
-    assert len(rows) == 12
+    # two models were not run, and are not in the paper
+    assert len(rows) == 10
     half = "0.50 / 0.50"
     assert rows[0] == (
         f"| modular addition | full bilinear | 1.00 / 1.00 | {half} | {half} | {half} | {half} "
