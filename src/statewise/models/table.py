@@ -195,6 +195,14 @@ TABLE: tuple[Kind, ...] = (
         recipe={**_SLOW, "lr": 2e-3},
     ),
     Kind(
+        name="transformer",
+        made_by="statewise.models.baselines.transformer:TransformerTracker",
+        label="Transformer, layers: {}",
+        examples=("transformer", "transformer(2, positions=none)"),
+        cost=0.01,
+        recipe={**_SLOW, "hidden": 128, "warmup": 500},
+    ),
+    Kind(
         name="gla",
         made_by="statewise.models.baselines.gla:GLATracker",
         label="Gated linear attention, layers: {}",
@@ -226,14 +234,6 @@ TABLE: tuple[Kind, ...] = (
         cost=0.008,
         recipe={**_SLOW, "lr": 2e-3},
         argument="n",
-    ),
-    Kind(
-        name="transformer",
-        made_by="statewise.models.baselines.transformer:TransformerTracker",
-        label="Transformer, layers: {}",
-        examples=("transformer", "transformer(2, positions=none)"),
-        cost=0.01,
-        recipe={**_SLOW, "hidden": 128, "warmup": 500},
     ),
     Kind(
         name="slice",
