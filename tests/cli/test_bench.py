@@ -5,6 +5,8 @@ import pytest
 from statewise.bench import BENCHMARKS, find_benchmark
 from statewise.bench.sweep_overhead import measure
 from statewise.bench.timing import Row, best_times
+from statewise.commands.bench import bench
+from statewise.errors import RunError
 from tests.command import statewise
 
 
@@ -46,3 +48,9 @@ def test_the_cost_of_a_sweep_is_taken_once_all_runs_are_recorded():
     assert 0 < kept.ours_s < kept.rival_s
     assert " GB, the aim 0.2 GB: " in kept.sentence()
     assert " ms, the aim 1e+03 ms: " in listed.sentence()
+
+
+def test_a_directory_in_place_of_a_file_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("statewise.commands.bench.find_benchmark", lambda name: lambda: pytest.fail("it was measured"))
+    with pytest.raises(RunError, match="is a directory; give the name of a file"):
+        bench("polish", out=tmp_path)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.bench import BENCHMARKS, find_benchmark
 from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.errors import RunError
 from statewise.files import write_whole
 from statewise.wording import Lines, Result
 
@@ -75,10 +76,13 @@ def bench(name: str | None = None, threads: int = 1, out: PathLike | None = None
 
     from statewise.runs.record import provenance
 
+    measure, file = find_benchmark(name), path_of(out)
+    if file is not None and file.is_dir():
+        # said before minutes are spent
+        raise RunError(f'"{file}" is a directory; give the name of a file, such as "{file / name}.json"')
     with torch_threads(threads):
-        rows = find_benchmark(name)()
+        rows = measure()
     measured = Measured(name, threads, tuple(rows), **asdict(provenance()))
-    file = path_of(out)
     if file is not None:
         write_whole(file, json.dumps(measured.to_dict(), indent=1) + "\n")
     return measured
