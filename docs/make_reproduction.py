@@ -18,6 +18,7 @@ from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, lin
 from statewise.papers.claims import EQUAL_TERMS, reached_by
 from statewise.papers.lines import column_text, length_text
 from statewise.papers.verdicts import MARKS
+from statewise.report.paper_files import WEIGHTIEST
 from statewise.report.paper_markdown import (
     folded,
     insert_table,
@@ -44,8 +45,8 @@ _PERFECT = 0.995
 _FAR = 10**9
 # seconds without any run that part two sittings
 _PAUSE = 120
-# planes that make an answer, rather than follow it, and how near to a harmonic counts as one
-_WEIGHTIEST, _ON_HARMONIC = 10, 0.05
+# how near to a harmonic counts as one
+_ON_HARMONIC = 0.05
 # tables with more rows than this are folded
 _SHORT = 24
 # computed parts, by the name of their file
@@ -339,11 +340,11 @@ def _harmonic(rows: list[dict[str, str]]) -> str:
     """Write how far planes are from harmonics, before and after polish."""
     sentences = []
     for stage in dict.fromkeys(row["stage"] for row in rows):
-        first = [row for row in rows if row["stage"] == stage and int(row["place"]) < _WEIGHTIEST]
+        first = [row for row in rows if row["stage"] == stage and int(row["place"]) < WEIGHTIEST]
         seeds, farthest = len({row["seed"] for row in first}), max(float(row["off"]) for row in first)
         near = sum(float(row["off"]) < _ON_HARMONIC for row in first)
-        few = len(first) < seeds * _WEIGHTIEST
-        of = "all planes" if few else f"the {_WEIGHTIEST} planes that the readout weighs most"
+        few = len(first) < seeds * WEIGHTIEST
+        of = "all planes" if few else f"the {WEIGHTIEST} planes that the readout weighs most"
         sentences.append(
             f"{stage.capitalize()}: of {of}, over {counted(seeds, 'seed')}, {near} of {len(first)} turn by a harmonic "
             f"to within {_ON_HARMONIC}; the farthest is {farthest:.1g} of a harmonic away."

@@ -30,10 +30,10 @@ NAMES = {
     "mlstm_layer.fgate_preact.bias": "mlstm.f.bias",
     "mlstm_layer.multihead_norm.weight": "mlstm.norm",
     "mlstm_layer.out_proj.weight": "mlstm.out.weight",
-    "ffn.proj_up_gate.weight": "gate.weight",
-    "ffn.proj_up.weight": "up.weight",
-    "ffn.proj_down.weight": "down.weight",
+    "ffn.proj_down.weight": "mlp.down_proj.weight",
 }
+# two of theirs are halves of one of ours
+HALVES, WHOLE = ("ffn.proj_up_gate.weight", "ffn.proj_up.weight"), "mlp.gate_up_proj.weight"
 
 
 @pytest.mark.parametrize("time", [1, 63, 64, 70])
@@ -81,12 +81,14 @@ def test_mlstm_is_that_of_transformers(layers):
     x, ours, published, ends = model.embedding(tokens), [], [], []
     for block, other in zip(model.blocks, theirs, strict=True):
         mine = dict(block.named_parameters())
-        assert {NAMES[name] for name, _ in other.named_parameters()} == mine.keys()
-        other.load_state_dict({name: mine[own].detach() for name, own in NAMES.items()})
-        ours += [mine[own] for own in NAMES.values()]
-        named = dict(other.named_parameters())
-        published += [named[name] for name in NAMES]
-        x, (C, n, m) = other(x)
+        assert {name for name, _ in other.named_parameters()} == {*NAMES, *HALVES}
+        assert mine.keys() == {*NAMES.values(), WHOLE}
+        copied = {own: weight.detach().clone().requires_grad_() for own, weight in mine.items()}
+        ours += mine.values()
+        published += copied.values()
+        given = {name: copied[own] for name, own in NAMES.items()}
+        given |= dict(zip(HALVES, copied[WHOLE].chunk(2), strict=True))
+        x, (C, n, m) = torch.func.functional_call(other, given, (x,))
         ends += [C, n, m.squeeze(-1)]
     answers = model.readout(model.norm(x))
     logits, states = model.run(tokens, model.init_state(len(tokens)))

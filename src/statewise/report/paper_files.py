@@ -18,7 +18,7 @@ from statewise.theory.polish import polish_tracker
 # figures with a part that is computed beside their runs
 FROZEN, PLANES = "figure3", "figure4"
 # planes that make an answer, rather than follow it
-_WEIGHTIEST = 10
+WEIGHTIEST = 10
 # those that are drawn as curves, and not as a table
 CURVES = ("figure2", "figure3")
 
@@ -39,7 +39,7 @@ class Parts:
     def heaviest_planes(self) -> list[PlaneRow]:
         """The planes of polished rotations; where there are none, the ten of each that the readout weighs most."""
         polished = [row for row in self.planes if row.stage == "polished"]
-        return polished or [row for row in self.planes if row.place < _WEIGHTIEST]
+        return polished or [row for row in self.planes if row.place < WEIGHTIEST]
 
 
 def parts_of(table: Table, store: Store) -> Parts:

@@ -1,20 +1,18 @@
 """The delta rule: a matrix that is corrected, under each key, towards a value; and the mixer around it."""
 
-import math
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.linear_attention import Inputs, Mixer
+from statewise.models.baselines.selective_scan import initial_steps
 from statewise.models.baselines.short_convolution import convolve
+from statewise.models.baselines.stack import Recurrence, Sequence
 
 _KERNEL, _KEY_EPS = 4, 1e-6
 # steps that are solved together; 16 is fastest here for heads of 16
 _CHUNK = 16
 _A_LOW, _A_HIGH = 0.01, 16.0
-_STEP_LOW, _STEP_HIGH = 0.001, 0.1
 
 State = Float[Tensor, "rows key value"]
 
@@ -26,7 +24,7 @@ class NoDecay(nn.Module):
         super().__init__()
         self.heads = heads
 
-    def forward(self, x: Inputs) -> Float[Tensor, "batch time heads"]:
+    def forward(self, x: Sequence) -> Float[Tensor, "batch time heads"]:
         """Return zeros."""
         return x.new_zeros(*x.shape[:2], self.heads)
 
@@ -38,17 +36,14 @@ class ScalarDecay(nn.Module):
         super().__init__()
         self.a_proj = nn.Linear(width, heads, bias=False)
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(_A_LOW, _A_HIGH).log())
-        # steps begin log-uniform between the two bounds
-        low, high = math.log(_STEP_LOW), math.log(_STEP_HIGH)
-        first = torch.exp(torch.rand(heads) * (high - low) + low)
-        self.dt_bias = nn.Parameter(first + torch.log(-torch.expm1(-first)))
+        self.dt_bias = nn.Parameter(initial_steps(heads))
 
-    def forward(self, x: Inputs) -> Float[Tensor, "batch time heads"]:
+    def forward(self, x: Sequence) -> Float[Tensor, "batch time heads"]:
         """Return the logarithms of the factors."""
         return -self.A_log.exp() * F.softplus(self.a_proj(x) + self.dt_bias)
 
 
-class DeltaMixer(Mixer):
+class DeltaMixer(Recurrence):
     """q, k, v = silu(convolution(W x)), k and q of length 1, then n steps of the delta rule per token.
 
     Args:
@@ -77,7 +72,7 @@ class DeltaMixer(Mixer):
         tail = weight.new_zeros(batch, _KERNEL - 1, self.conv1d.in_channels)
         return tail, weight.new_zeros(batch, self.heads, size, size)
 
-    def forward(self, x: Inputs, state: tuple[Tensor, Tensor]) -> tuple[Inputs, tuple[Tensor, Tensor]]:
+    def forward(self, x: Sequence, state: tuple[Tensor, Tensor]) -> tuple[Sequence, tuple[Tensor, Tensor]]:
         """Run from a state: the last inputs of the convolution, and the matrices."""
         tail, matrices = state
         batch, time, n, heads = *x.shape[:2], self.n, self.heads

@@ -3,7 +3,8 @@
 from typing import final
 
 from statewise.models.baselines.delta_rule import DeltaMixer, NoDecay
-from statewise.models.baselines.linear_attention import LinearAttentionTracker, OutputNorm, check_heads
+from statewise.models.baselines.linear_attention import LinearAttentionTracker, OutputNorm
+from statewise.models.baselines.stack import check_heads
 
 
 @final

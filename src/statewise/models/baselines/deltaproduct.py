@@ -4,12 +4,8 @@ from typing import final
 
 from statewise.errors import TransitionError
 from statewise.models.baselines.delta_rule import DeltaMixer, NoDecay, ScalarDecay
-from statewise.models.baselines.linear_attention import (
-    GatedOutputNorm,
-    LinearAttentionTracker,
-    OutputNorm,
-    check_heads,
-)
+from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker, OutputNorm
+from statewise.models.baselines.stack import check_heads
 
 
 @final

@@ -3,7 +3,8 @@
 from typing import final
 
 from statewise.models.baselines.delta_rule import DeltaMixer, ScalarDecay
-from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker, check_heads
+from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker
+from statewise.models.baselines.stack import check_heads
 
 
 @final

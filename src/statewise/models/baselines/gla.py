@@ -7,13 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.linear_attention import (
-    GatedOutputNorm,
-    Inputs,
-    LinearAttentionTracker,
-    Mixer,
-    check_heads,
-)
+from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker
+from statewise.models.baselines.stack import Recurrence, Sequence, check_heads
 
 _RANK, _TAU = 16, 16
 # steps that are taken together; their pairs are kept for each entry of a key, so fewer than for the delta rule
@@ -22,7 +17,7 @@ _CHUNK = 8
 State = Float[Tensor, "rows key value"]
 
 
-class GLAMixer(Mixer):
+class GLAMixer(Recurrence):
     """q, k, v = W x, and log alpha_t = logsigmoid(W_2 W_1 x_t + b) / tau for each entry of a key, with tau = 16."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -37,7 +32,7 @@ class GLAMixer(Mixer):
         size = self.width // self.heads
         return self.qkv_proj.weight.new_zeros(batch, self.heads, size, size)
 
-    def forward(self, x: Inputs, state: Tensor) -> tuple[Inputs, Tensor]:
+    def forward(self, x: Sequence, state: Tensor) -> tuple[Sequence, Tensor]:
         """Run from a state: the matrices."""
         decay = F.logsigmoid(self.gk_proj(x)) / _TAU
         q, k, v, decay = (

@@ -1,39 +1,25 @@
-"""What the models with a matrix as state share: norms, the block, and everything around blocks.
+"""What the models with a matrix as state share: norms, the MLP, and the block.
 
 The state of a head is a matrix S that takes in values under keys and is read by queries, o_t = S_t^T q_t. How S
 changes is the mixer's; each model has one in a file of its own.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.errors import TransitionError
-from statewise.models.interface import RecurrentModel
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
 
 NORM_EPS = 1e-5
-# floats that the projections of a chunk of evaluation may take, at about this many per token and unit of width
-_CHUNK_FLOATS, _FLOATS_PER_UNIT = 16_000_000, 16
+# floats that the projections of a token take for each unit of width, about
+_FLOATS_PER_UNIT = 8
 
-Inputs = Float[Tensor, "batch time width"]
 Heads = Float[Tensor, "batch time heads size"]
-
-
-class Mixer(nn.Module, ABC):
-    """A recurrence over time with a state of its own."""
-
-    @abstractmethod
-    def init_state(self, batch: int) -> Any:
-        """Return the state before the first input."""
-
-    @abstractmethod
-    def forward(self, x: Inputs, state: Any) -> tuple[Inputs, Any]:
-        """Run from a state; return the outputs, and the state to go on from."""
 
 
 class OutputNorm(nn.Module):
@@ -44,7 +30,7 @@ class OutputNorm(nn.Module):
         self.norm = nn.RMSNorm(width // heads, eps=NORM_EPS)
         self.o_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, o: Heads, x: Inputs) -> Inputs:
+    def forward(self, o: Heads, x: Sequence) -> Sequence:
         """Normalise the heads and mix them."""
         return self.o_proj(self.norm(o).flatten(2))
 
@@ -58,7 +44,7 @@ class GatedOutputNorm(nn.Module):
         self.g_proj = nn.Linear(width, width, bias=False)
         self.o_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, o: Heads, x: Inputs) -> Inputs:
+    def forward(self, o: Heads, x: Sequence) -> Sequence:
         """Normalise the heads, gate and mix them."""
         return self.o_proj(self.norm(o).flatten(2) * F.silu(self.g_proj(x)))
 
@@ -72,30 +58,34 @@ class SwiGLU(nn.Module):
         self.gate_up_proj = nn.Linear(width, 2 * inner, bias=False)
         self.down_proj = nn.Linear(inner, width, bias=False)
 
-    def forward(self, x: Inputs) -> Inputs:
+    def forward(self, x: Sequence) -> Sequence:
         """Apply it to each token."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
         return self.down_proj(F.silu(gate) * up)
 
 
-class MixerBlock(nn.Module):
+class MixerBlock(Recurrence):
     """A mixer, then an MLP; each with a norm before it and a residual around it."""
 
-    def __init__(self, width: int, mixer: Mixer) -> None:
+    def __init__(self, width: int, mixer: Recurrence) -> None:
         super().__init__()
         self.mixer_norm = nn.RMSNorm(width, eps=NORM_EPS)
         self.mixer = mixer
         self.mlp_norm = nn.RMSNorm(width, eps=NORM_EPS)
         self.mlp = SwiGLU(width)
 
-    def forward(self, x: Inputs, state: Any) -> tuple[Inputs, Any]:
+    def init_state(self, batch: int) -> Any:
+        """Return that of the mixer."""
+        return self.mixer.init_state(batch)
+
+    def forward(self, x: Sequence, state: Any) -> tuple[Sequence, Any]:
         """Add what the mixer makes of the normalised input, then what the MLP does."""
         mixed, state = self.mixer(self.mixer_norm(x), state)
         x = x + mixed
         return x + self.mlp(self.mlp_norm(x)), state
 
 
-class LinearAttentionTracker(RecurrentModel, ABC):
+class LinearAttentionTracker(StackedModel, ABC):
     """An embedding, blocks, a last norm, and a linear readout.
 
     Args:
@@ -105,47 +95,7 @@ class LinearAttentionTracker(RecurrentModel, ABC):
         mixers: one for each block.
     """
 
-    def __init__(self, symbols: int, classes: int, hidden_size: int, mixers: Iterable[Mixer]) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(symbols, hidden_size)
-        nn.init.normal_(self.embedding.weight, std=0.1)
-        self.blocks = nn.ModuleList(MixerBlock(hidden_size, mixer) for mixer in mixers)
-        self.norm = nn.RMSNorm(hidden_size, eps=NORM_EPS)
-        self.readout = nn.Linear(hidden_size, classes)
-
-    def init_state(self, batch: int) -> list[Any]:
-        """Return the first state of every block."""
-        return [block.mixer.init_state(batch) for block in self._blocks()]
-
-    def run(
-        self, tokens: Int[Tensor, "batch time"], state: list[Any]
-    ) -> tuple[Float[Tensor, "batch time classes"], list[Any]]:
-        """Run all blocks."""
-        x = self.embedding(tokens)
-        after = []
-        for block, before in zip(self._blocks(), state, strict=True):
-            x, reached = block(x, before)
-            after.append(reached)
-        return self.readout(self.norm(x)), after
-
-    def tokens_at_once(self) -> int:
-        """Bound the projections of a chunk."""
-        return max(1, _CHUNK_FLOATS // (_FLOATS_PER_UNIT * self.readout.weight.shape[1]))
-
-    def _blocks(self) -> list[MixerBlock]:
-        return [block for block in self.blocks if isinstance(block, MixerBlock)]
-
-
-def check_heads(name: str, hidden_size: int, heads: int) -> None:
-    """Refuse a hidden size that the heads do not divide.
-
-    Args:
-        name: of the model, as the user writes it.
-        hidden_size: the width.
-        heads: how many heads.
-    """
-    if heads < 1 or hidden_size % heads:
-        raise TransitionError(
-            f"{name} needs a hidden size that its {heads} heads divide, got {hidden_size}; "
-            f"use another hidden size, or heads=1"
-        )
+    def __init__(self, symbols: int, classes: int, hidden_size: int, mixers: Iterable[Recurrence]) -> None:
+        blocks = (MixerBlock(hidden_size, mixer) for mixer in mixers)
+        norm = nn.RMSNorm(hidden_size, eps=NORM_EPS)
+        super().__init__(symbols, classes, hidden_size, blocks, norm, 0.1, _FLOATS_PER_UNIT * hidden_size)

@@ -4,25 +4,20 @@ import math
 from typing import Literal, final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, selective_scan
+from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, initial_steps, selective_scan
 from statewise.models.baselines.short_convolution import convolve
-from statewise.models.interface import RecurrentModel
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
 
 Eigenvalues = Literal["positive", "signed"]
+State = tuple[Tensor, Tensor]
 _STATE, _EXPAND, _KERNEL = 16, 2, 4
-# floats that the channels of a chunk of evaluation may take
-_CHUNK_FLOATS = 8_000_000
-_STEP_LOW, _STEP_HIGH = 0.001, 0.1
-
-
 _SPREADS = {"positive": POSITIVE, "signed": SIGNED}
 
 
-class MambaMixer(nn.Module):
+class MambaMixer(Recurrence):
     """One selective state space: s_t = exp(d_t A) s_{t-1} + d_t B_t u_t,  y_t = C_t s_t + D u_t, gated by silu(z_t).
 
     The step d, and B and C, depend on the input. A is negative, so each channel decays by a factor in (0, 1); with
@@ -42,15 +37,15 @@ class MambaMixer(nn.Module):
         self.D = nn.Parameter(torch.ones(inner))
         self.out_proj = nn.Linear(inner, width, bias=False)
         with torch.no_grad():
-            # steps begin log-uniform between the two bounds
             nn.init.uniform_(self.dt_proj.weight, -(rank**-0.5), rank**-0.5)
-            low, high = math.log(_STEP_LOW), math.log(_STEP_HIGH)
-            first = torch.exp(torch.rand(inner) * (high - low) + low)
-            self.dt_proj.bias.copy_(first + torch.log(-torch.expm1(-first)))
+            self.dt_proj.bias.copy_(initial_steps(inner))
 
-    def forward(
-        self, x: Float[Tensor, "batch time width"], state: tuple[Tensor, Tensor]
-    ) -> tuple[Float[Tensor, "batch time width"], tuple[Tensor, Tensor]]:
+    def init_state(self, batch: int) -> State:
+        """Return zeros for the last inputs of the convolution, and for the channels."""
+        zeros = self.D.new_zeros
+        return zeros(batch, _KERNEL - 1, self.inner), zeros(batch, self.inner, _STATE)
+
+    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
         """Run from a state: the last inputs of the convolution, and the channels."""
         tail, channels = state
         u, z = self.in_proj(x).chunk(2, dim=-1)
@@ -64,7 +59,7 @@ class MambaMixer(nn.Module):
         return self.out_proj(y * F.silu(z)), (extended[:, extended.shape[1] - (_KERNEL - 1) :], channels)
 
 
-class MambaBlock(nn.Module):
+class MambaBlock(Recurrence):
     """A mixer with a norm before it and a residual around it."""
 
     def __init__(self, width: int, eigenvalues: Eigenvalues) -> None:
@@ -72,14 +67,18 @@ class MambaBlock(nn.Module):
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.mixer = MambaMixer(width, eigenvalues)
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def init_state(self, batch: int) -> State:
+        """Return that of the mixer."""
+        return self.mixer.init_state(batch)
+
+    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
         """Add what the mixer makes of the normalised input."""
         mixed, state = self.mixer(self.norm(x), state)
         return x + mixed, state
 
 
 @final
-class MambaTracker(RecurrentModel):
+class MambaTracker(StackedModel):
     """An embedding, Mamba blocks, a last norm, and a linear readout.
 
     Args:
@@ -93,32 +92,6 @@ class MambaTracker(RecurrentModel):
     def __init__(
         self, symbols: int, classes: int, hidden_size: int, layers: int = 1, eigenvalues: Eigenvalues = "positive"
     ) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(symbols, hidden_size)
-        nn.init.normal_(self.embedding.weight, std=0.1)
-        self.blocks = nn.ModuleList(MambaBlock(hidden_size, eigenvalues) for _ in range(layers))
-        self.norm = nn.RMSNorm(hidden_size, eps=1e-5)
-        self.readout = nn.Linear(hidden_size, classes)
-
-    def init_state(self, batch: int) -> list[tuple[Tensor, Tensor]]:
-        """Return zeros for every block's convolution and channels."""
-        weight = self.readout.weight
-        inner = _EXPAND * weight.shape[1]
-        return [
-            (weight.new_zeros(batch, _KERNEL - 1, inner), weight.new_zeros(batch, inner, _STATE)) for _ in self.blocks
-        ]
-
-    def run(
-        self, tokens: Int[Tensor, "batch time"], state: list[tuple[Tensor, Tensor]]
-    ) -> tuple[Float[Tensor, "batch time classes"], list[tuple[Tensor, Tensor]]]:
-        """Run all blocks."""
-        x = self.embedding(tokens)
-        after = []
-        for block, before in zip(self.blocks, state, strict=True):
-            x, reached = block(x, before)
-            after.append(reached)
-        return self.readout(self.norm(x)), after
-
-    def tokens_at_once(self) -> int:
-        """Bound the channels of a chunk: each token has its own."""
-        return max(1, _CHUNK_FLOATS // (_EXPAND * self.readout.weight.shape[1] * _STATE))
+        blocks = (MambaBlock(hidden_size, eigenvalues) for _ in range(layers))
+        norm = nn.RMSNorm(hidden_size, eps=1e-5)
+        super().__init__(symbols, classes, hidden_size, blocks, norm, 0.1, _EXPAND * hidden_size * _STATE)

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.errors import TransitionError
-from statewise.models.baselines.stack import RecurrentBlock, Sequence, StackedModel
+from statewise.models.baselines.linear_attention import SwiGLU
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel, check_heads
 
 _LONGEST = 64
 
@@ -87,16 +87,14 @@ class MLSTM(nn.Module):
         return self.out(self.o(x).sigmoid() * normed), state
 
 
-class MLSTMBlock(RecurrentBlock):
+class MLSTMBlock(Recurrence):
     """An mLSTM, then a gated MLP; each with a norm before it and a residual around it, as in xLSTM 7B (2503.13427)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        wider = math.ceil(8 * width / 3)
         self.norm_1, self.norm_2 = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
         self.mlstm = MLSTM(width, heads)
-        self.gate, self.up = nn.Linear(width, wider, bias=False), nn.Linear(width, wider, bias=False)
-        self.down = nn.Linear(wider, width, bias=False)
+        self.mlp = SwiGLU(width)
 
     def init_state(self, batch: int) -> State:
         """Return zeros for C, n and m."""
@@ -110,8 +108,7 @@ class MLSTMBlock(RecurrentBlock):
         """Add the recurrence, then the MLP."""
         mixed, state = self.mlstm(self.norm_1(x), state)
         x = x + mixed
-        inner = self.norm_2(x)
-        return x + self.down(F.silu(self.gate(inner)) * self.up(inner)), state
+        return x + self.mlp(self.norm_2(x)), state
 
 
 @final
@@ -127,8 +124,7 @@ class MLSTMTracker(StackedModel):
     """
 
     def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
-        if heads < 1 or hidden_size % heads:
-            raise TransitionError(f"mlstm needs a hidden size that its {heads} heads divide, got {hidden_size}")
+        check_heads("mlstm", hidden_size, heads)
         stack = (MLSTMBlock(hidden_size, heads) for _ in range(layers))
         norm = nn.RMSNorm(hidden_size, eps=1e-6)
         floats = max(16 * hidden_size, heads * _LONGEST)

@@ -8,7 +8,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import RecurrentBlock, Sequence, StackedModel
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
 
 # how much wider than the state the MLPs of D are
 _WIDER = 2
@@ -100,7 +100,7 @@ class PDMixer(nn.Module):
         return y.transpose(0, 1), states[-1]
 
 
-class PDBlock(RecurrentBlock):
+class PDBlock(Recurrence):
     """A PD-SSM with a norm after it; the term D u of its output stands for the residual."""
 
     def __init__(self, width: int, dictionary: int) -> None:

@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.errors import TransitionError
 from statewise.models.baselines.delta_chunks import Keys, generalised_delta
-from statewise.models.baselines.stack import CHUNK_FLOATS, Sequence
+from statewise.models.baselines.stack import CHUNK_FLOATS, Sequence, check_heads
 from statewise.models.interface import RecurrentModel
 
 _RANK, _WIDER, _FLOATS = 32, 4, 16
@@ -142,8 +141,7 @@ class RWKV7Tracker(RecurrentModel):
 
     def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
         super().__init__()
-        if heads < 1 or hidden_size % heads:
-            raise TransitionError(f"rwkv7 needs a hidden size that its {heads} heads divide, got {hidden_size}")
+        check_heads("rwkv7", hidden_size, heads)
         self.heads = heads
         self.embedding = nn.Embedding(symbols, hidden_size)
         self.ln_0 = nn.LayerNorm(hidden_size)

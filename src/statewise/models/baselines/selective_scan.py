@@ -1,5 +1,6 @@
 """Mamba's recurrence: channels that decay and take in, at rates that depend on the input."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 Spread = tuple[Callable[[Tensor], Tensor], float]
 POSITIVE: Spread = (lambda decay: decay, 1.0)
 SIGNED: Spread = (lambda decay: 2 * decay - 1, 2.0)
+_STEP_LOW, _STEP_HIGH = 0.001, 0.1
 
 
 class _SelectiveScan(torch.autograd.Function):
@@ -65,6 +67,13 @@ class _SelectiveScan(torch.autograd.Function):
         gradients = (to_step, to_entering * step, to_B, to_C)
         to_step, to_u, to_B, to_C = (part.transpose(0, 1) for part in gradients)
         return to_step, to_rates.mT * growth, to_u, to_B, to_C, running.mT, None
+
+
+def initial_steps(count: int) -> Float[Tensor, " count"]:
+    """Draw steps log-uniform between two bounds; return what softplus makes them of."""
+    low, high = math.log(_STEP_LOW), math.log(_STEP_HIGH)
+    first = torch.exp(torch.rand(count) * (high - low) + low)
+    return first + torch.log(-torch.expm1(-first))
 
 
 def selective_scan(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import RecurrentBlock, Sequence, StackedModel
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
 
 # the spread of the initial vector fields, and how much wider than the network its MLPs are
 _INIT_STD, _WIDER = 0.01, 4
@@ -96,7 +96,7 @@ def _apply(field: Float[Tensor, "*entry blocks field"], path: Float[Tensor, "tim
     return values.unflatten(1, field.shape[:-1]).flatten(-2)
 
 
-class SliceBlock(RecurrentBlock):
+class SliceBlock(Recurrence):
     """A SLiCE, then an MLP four times as wide; each with a norm before it and a residual around it."""
 
     def __init__(self, width: int, block: int) -> None:

@@ -8,8 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.errors import TransitionError
-from statewise.models.baselines.stack import RecurrentBlock, Sequence, StackedModel
+from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel, check_heads
 
 # before the first input the stabiliser is below every gate
 _BEFORE = -1e30
@@ -71,7 +70,7 @@ class SLSTM(nn.Module):
         return h.permute(2, 0, 1, 3).flatten(2), state
 
 
-class SLSTMBlock(RecurrentBlock):
+class SLSTMBlock(Recurrence):
     """An sLSTM with a norm for each head, then a gated MLP; each with a norm before it and a residual around it.
 
     The convolution that the paper allows before the gates i and f is left out.
@@ -111,8 +110,7 @@ class SLSTMTracker(StackedModel):
     """
 
     def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
-        if heads < 1 or hidden_size % heads:
-            raise TransitionError(f"slstm needs a hidden size that its {heads} heads divide, got {hidden_size}")
+        check_heads("slstm", hidden_size, heads)
         stack = (SLSTMBlock(hidden_size, heads) for _ in range(layers))
         norm = nn.LayerNorm(hidden_size, bias=False)
         super().__init__(symbols, classes, hidden_size, stack, norm, math.sqrt(0.4 / hidden_size), 16 * hidden_size)

@@ -1,4 +1,4 @@
-"""What published recurrent networks share: an embedding, blocks one above the other, a last norm, and a readout."""
+"""What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from statewise.errors import TransitionError
 from statewise.models.interface import RecurrentModel
 
 Sequence = Float[Tensor, "batch time width"]
@@ -14,8 +15,8 @@ Sequence = Float[Tensor, "batch time width"]
 CHUNK_FLOATS = 8_000_000
 
 
-class RecurrentBlock(nn.Module, ABC):
-    """One layer of a stack, with a state of its own and a residual around it."""
+class Recurrence(nn.Module, ABC):
+    """A map of sequences with a state of its own: a block of a stack, or what mixes over time in one."""
 
     @abstractmethod
     def init_state(self, batch: int) -> Any:
@@ -44,7 +45,7 @@ class StackedModel(RecurrentModel, ABC):
         symbols: int,
         classes: int,
         hidden_size: int,
-        blocks: Iterable[RecurrentBlock],
+        blocks: Iterable[Recurrence],
         norm: nn.Module,
         spread: float,
         floats: int,
@@ -75,5 +76,20 @@ class StackedModel(RecurrentModel, ABC):
         """Bound the largest tensor of a chunk."""
         return max(1, CHUNK_FLOATS // self.floats)
 
-    def _stack(self) -> Iterable[Any]:
-        return self.blocks
+    def _stack(self) -> list[Recurrence]:
+        return [block for block in self.blocks if isinstance(block, Recurrence)]
+
+
+def check_heads(name: str, hidden_size: int, heads: int) -> None:
+    """Refuse a hidden size that the heads do not divide.
+
+    Args:
+        name: of the model, as the user writes it.
+        hidden_size: the width.
+        heads: how many heads.
+    """
+    if heads < 1 or hidden_size % heads:
+        raise TransitionError(
+            f"{name} needs a hidden size that its {heads} heads divide, got {hidden_size}; "
+            f"use another hidden size, or heads=1"
+        )
