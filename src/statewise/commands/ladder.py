@@ -1,8 +1,7 @@
 """`statewise ladder`: where an architecture stands, on tasks ordered by their algebra."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -54,7 +53,9 @@ class Standing:
             "reached": self.reached,
             "train": list(trial.train),
             "scores": {str(length): list(scores) for length, scores in by_length.items() if scores is not None},
-            "constant": {str(length): trial.constant(length) for length in by_length if trial.constant(length) is not None},
+            "constant": {
+                str(length): trial.constant(length) for length in by_length if trial.constant(length) is not None
+            },
             "loss": None if trial.setting is None else trial.setting.loss,
             "lr": None if trial.setting is None else trial.setting.lr,
             "seeds": list(trial.seeds),
@@ -140,7 +141,7 @@ class Ladder(Result):
         first = "none" if card.failed is None else card.failed.label
         seconds = sum(standing.trial.seconds for standing in card.standings)
         return [
-            f"{card.model}: {card.count} of {len(card.standings)} rungs; highest reached: {highest}; first failed: {first}",
+            f"{card.model}: {card.count} of {len(card.standings)} rungs; highest: {highest}; first failed: {first}",
             *columns(rows),
             f"medians over seeds; {duration(seconds)} of one core",
             str(self.terms),

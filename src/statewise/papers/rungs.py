@@ -46,7 +46,10 @@ RUNGS = (
     Rung("modular_addition(5)", "Z5", "Abelian group", "rotations by multiples of 2 pi / 5 do it (Theorem H)"),
     Rung("modular_addition(60)", "Z60", "Abelian group", "still one rotation, but 60 states to tell apart (Theorem H)"),
     Rung(
-        "symmetric(3)", "S3", "solvable group", "does not commute: diagonals and rotations cannot; blocks of 2 (Theorem G)"
+        "symmetric(3)",
+        "S3",
+        "solvable group",
+        "does not commute: diagonals and rotations cannot; blocks of 2 (Theorem G)",
     ),
     Rung("symmetric(4)", "S4", "solvable group", "needs blocks of 3 (Theorem G); solvable, hence inside TC0"),
     Rung(
