@@ -8,10 +8,17 @@ from pathlib import Path
 
 from statewise.commands.inputs import MachineLike, PathLike, machine_of
 from statewise.commands.train import hash_of
+from statewise.errors import NetworkError
 from statewise.machines import Machine
-from statewise.models.table import is_own, spec_of
+from statewise.models.table import is_own, kind_of, spec_of
+from statewise.runs.record import Record
+from statewise.store import Store
 from statewise.sweep.terms import SETTINGS, Terms
-from statewise.sweep.trials import TriedModel, TriedTask
+from statewise.sweep.trials import Trial, TriedModel, TriedTask
+
+# hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
+_SEARCH = 200_000
+_STRENGTH = ("refuted", "unknown", "horizon", "proven")
 
 
 @contextmanager
@@ -68,3 +75,43 @@ def _prefixes(module: str) -> list[str]:
     """Return the names of a module and of the packages that it is in, from the outermost."""
     parts = module.split(".")
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def short_names(models: Sequence[str]) -> dict[str, str]:
+    """Return how tables call models: by the class of one's own, where that is one model's alone."""
+    short = {model: model.rpartition(":")[2] for model in models}
+    return {model: name if list(short.values()).count(name) == 1 else model for model, name in short.items()}
+
+
+def weakest_verdict(store: Store, trial: Trial, task: TriedTask, model: TriedModel) -> str | None:
+    """Return what a small search decides of the networks of a trial; of several seeds the weakest.
+
+    None where a network is no product of matrices, or too large for its weights to be kept in a store.
+    """
+    kind = kind_of(model.name)
+    if kind is not None and not kind.is_level:
+        return None
+    found = [_verdict(store, record, task, model) for record in trial.records]
+    known = [verdict for verdict in found if verdict is not None]
+    return min(known, key=_STRENGTH.index) if known and len(known) == len(found) else None
+
+
+def _verdict(store: Store, record: Record, task: TriedTask, model: TriedModel) -> str | None:
+    import torch
+
+    from statewise.models import own_class
+    from statewise.runs.weights import build_untrained, rebuild
+    from statewise.theory import network_of
+    from statewise.theory.certify import certify
+
+    kept = None if record.key is None else store.weights(record.key)
+    if kept is None:
+        return None
+    own = model.own or (own_class(model.name) if is_own(model.name) else None)
+    network = build_untrained(record.config, task.machine, own)
+    tensors = {name: torch.from_numpy(value.copy()) for name, value in kept.items()}
+    try:
+        exact = network_of(rebuild(network, tensors, str(store.directory)).eval())
+    except NetworkError:
+        return None
+    return certify(exact, task.machine, record.config.lengths.shortest, work=_SEARCH).status

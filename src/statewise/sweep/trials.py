@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 from statewise.errors import GridError, StatewiseError
 from statewise.machines import Machine
@@ -122,9 +122,9 @@ class Trial:
         return fmean(found) if found else None
 
     def beats_constant(self, length: int) -> bool:
-        """Return whether the median over seeds is better than the best constant answer."""
+        """Return whether the mean over seeds is better than the best constant answer."""
         scores, constant = self.scores(length), self.constant(length)
-        return scores is not None and constant is not None and median(scores) > constant
+        return scores is not None and constant is not None and fmean(scores) > constant
 
     @property
     def parameters(self) -> int | None:
