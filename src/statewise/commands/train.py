@@ -44,6 +44,8 @@ def train(
     late: int | None = None,
     supervision: str | None = None,
     samples: int | None = None,
+    draws: str | None = None,
+    tests: str | None = None,
     seed: int | None = None,
     validation: int | None = None,
     stop_score: float | None = None,
@@ -74,6 +76,8 @@ def train(
         late: the longest sequences late in training; 0 for none
         supervision: final, aligned or chain (of thought)
         samples: train on so many sequences only
+        draws: uniform or balanced training sequences; by default balanced where a constant answer does well
+        tests: uniform or balanced test sequences
         seed: of weights and sequences
         validation: set so many further sequences aside, and report them
         stop_score: end once this score is reached at length 500
@@ -91,7 +95,7 @@ def train(
     given["model"] = None if model is None else spec_of(model)
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
-    options = resolve(given, None if isinstance(config, Mapping) else path_of(config))
+    options = resolve(given, None if isinstance(config, Mapping) else path_of(config), kept)
     own = None
     if is_own(options.model):
         from statewise.models import own_class, source_hash
