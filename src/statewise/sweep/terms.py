@@ -8,6 +8,7 @@ of each model's recipe.
 
 from dataclasses import dataclass
 
+from statewise.machines import Machine
 from statewise.tasks import Lengths
 from statewise.training.options import RunOptions, resolve
 from statewise.training.plans import Loss
@@ -51,7 +52,15 @@ class Terms:
     words: int
     hidden: int = 64
 
-    def options(self, task: str, model: str, setting: Setting, seed: int, reads: int | None = None) -> RunOptions:
+    def options(
+        self,
+        task: str,
+        model: str,
+        setting: Setting,
+        seed: int,
+        reads: int | None = None,
+        kept: Machine | None = None,
+    ) -> RunOptions:
         """Return the options of a run.
 
         Args:
@@ -60,6 +69,7 @@ class Terms:
             setting: loss and rate.
             seed: of weights and sequences.
             reads: the longest sequence that the model reads; it is tested at no longer one.
+            kept: the machine of the task, where its name does not build it.
         """
         lengths = self.readable(reads) or (LONGEST,)
         return resolve(
@@ -86,7 +96,8 @@ class Terms:
                 # evaluations during training are at training lengths only
                 "probe": (LONGEST,),
                 "every": 500,
-            }
+            },
+            kept=kept,
         )
 
     def readable(self, reads: int | None) -> tuple[int, ...]:
@@ -97,7 +108,7 @@ class Terms:
         """Write the terms for a reader."""
         tuned = "; ".join(map(str, SETTINGS))
         return (
-            f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, answered after each symbol; "
-            f"{self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and rate tuned at training lengths "
+            f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, balanced where the machine is skewed, answered "
+            f"after each symbol; {self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and rate tuned at training lengths "
             f"with the first seed ({tuned}); {self.words:,} balanced test sequences per length"
         )

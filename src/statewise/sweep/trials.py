@@ -246,14 +246,15 @@ def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job
     """Make the job of each run; a machine that its name does not build goes along."""
     runs = []
     for (task, model), setting, seed in wanted:
-        options = terms.options(task.name, model.name, setting, seed, model.reads)
+        kept = None if task.identity is None else task.machine
+        options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
         own = {} if model.own is None else {"source": model.source}
         runs.append(options.change(machine=task.identity, **own))
-    kept = [None if task.identity is None else to_json(task.machine) for (task, _), _, _ in wanted]
-    named = iter(make_jobs(options for options, text in zip(runs, kept, strict=True) if text is None))
+    texts = [None if task.identity is None else to_json(task.machine) for (task, _), _, _ in wanted]
+    named = iter(make_jobs(options for options, text in zip(runs, texts, strict=True) if text is None))
     return [
         next(named) if text is None else Job(options.key(), options, text)
-        for options, text in zip(runs, kept, strict=True)
+        for options, text in zip(runs, texts, strict=True)
     ]
 
 
