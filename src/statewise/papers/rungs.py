@@ -56,10 +56,9 @@ RUNGS = (
         "alternating(5)",
         "A5",
         "non-solvable group",
-        "complete for NC1 (Barrington 1989): beyond Transformers and diagonal recurrences of fixed depth if TC0 is not "
-        "NC1 (arXiv:2404.08819); blocks of 3 (Theorem G)",
+        "NC1-complete (Barrington 1989): not in fixed depth if TC0 is not NC1 (arXiv:2404.08819)",
     ),
-    Rung("symmetric(5)", "S5", "non-solvable group", "complete for NC1 (Barrington 1989); blocks of 4 (Theorem G)"),
+    Rung("symmetric(5)", "S5", "non-solvable group", "NC1-complete (Barrington 1989); blocks of 4 (Theorem G)"),
     Rung(
         "random_machine(10, seed=7, kind=map)",
         "random maps",

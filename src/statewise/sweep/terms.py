@@ -108,7 +108,8 @@ class Terms:
         """Write the terms for a reader."""
         tuned = "; ".join(map(str, SETTINGS))
         return (
-            f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, balanced where the machine is skewed, answered "
-            f"after each symbol; {self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and rate tuned at training lengths "
-            f"with the first seed ({tuned}); {self.words:,} balanced test sequences per length"
+            f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, balanced where the machine is skewed, "
+            f"answered after each symbol; {self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and "
+            f"rate tuned at training lengths with the first seed ({tuned}); {self.words:,} balanced test sequences per "
+            "length"
         )
