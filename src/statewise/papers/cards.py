@@ -1,5 +1,6 @@
 """Cards: where a model stands on the rungs of the ladder, from the records of its trials."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -102,7 +103,7 @@ class Card:
     @property
     def seconds(self) -> float:
         """Seconds of one core, of all runs."""
-        return sum(standing.trial.seconds for standing in self.standings)
+        return math.fsum(standing.trial.seconds for standing in self.standings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the card as plain values."""

@@ -14,7 +14,7 @@ from statewise.files import write_whole
 from statewise.models.table import label_of
 from statewise.papers.architectures import known_of, legend_of, predicted, statement_of
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, Standing
-from statewise.papers.rungs import RUNGS
+from statewise.papers.rungs import RUNGS, Rung
 from statewise.report.figure import picture_of
 from statewise.report.heat import step_of
 from statewise.report.palette import light_scale
@@ -115,7 +115,7 @@ def draw_card(file: Path, card: Card, terms: str) -> None:
 def draw_overview(file: Path, cards: Sequence[Card], terms: str) -> None:
     """Draw models against rungs: the median score at the longest length, bold where a rung was reached."""
     rows = len(cards)
-    rungs = [rung for rung in RUNGS if any(rung == s.rung for card in cards for s in card.standings)]
+    rungs = _rungs_of(cards)
     names = [shorten(short_name(card.model), 34) for card in cards]
     left = 0.135 * max(map(len, names)) + 0.4
     width, height = 0.74 * (len(rungs) + left + 1.3), 0.34 * (rows + 6.2)
@@ -140,6 +140,11 @@ def draw_overview(file: Path, cards: Sequence[Card], terms: str) -> None:
         axes.text(-left + 0.1, rows + 1.1, text, fontsize=6.5, color=_SOFT, va="top", linespacing=1.35)
 
 
+def _rungs_of(cards: Sequence[Card]) -> list[Rung]:
+    """Return the rungs of any card, in their order."""
+    return [rung for rung in RUNGS if any(rung == standing.rung for card in cards for standing in card.standings)]
+
+
 def _draw_classes(axes: "Axes", rows: int, classes: Sequence[str]) -> None:
     """Draw a line and a name below the rungs of each class."""
     for name in dict.fromkeys(classes):
@@ -156,12 +161,13 @@ def write_page(file: Path, cards: Sequence[Card], terms: str) -> None:
     )
     made.filters |= {"step": lambda score: "none" if score is None else f"h{step_of(score)}", "score": _score}
     made.globals |= {"name_of": name_of, "headline": headline, "size_of": size_of, "theory_of": theory_of}
+    made.globals |= {"on": lambda card, rung: next((s for s in card.standings if s.rung == rung), None)}
     made.globals |= {"predicted": lambda card, rung: MARKS[predicted(card.model, rung)]}
     scale = "\n".join(
         f".h{step} {{ background: {cell}; color: {ink}; }}" for step, (cell, ink) in enumerate(light_scale())
     )
     page = made.from_string(_template()).render(
-        cards=cards, rungs=RUNGS, lengths=LENGTHS, far=FAR, least=REACHED, terms=terms, scale=Markup(scale)
+        cards=cards, rungs=_rungs_of(cards), lengths=LENGTHS, far=FAR, least=REACHED, terms=terms, scale=Markup(scale)
     )
     write_whole(file, page)
 

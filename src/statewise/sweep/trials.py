@@ -5,6 +5,7 @@ lengths (where it was, none could be better, and it is kept), then the chosen on
 has is not run again, so that the same call resumes.
 """
 
+import math
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
@@ -135,7 +136,7 @@ class Trial:
     def seconds(self) -> float:
         """Seconds of one core, of all its runs, tuning included."""
         runs = {record.key: record for record in (*self.tuning, *self.records)}
-        return sum(record.cost or 0.0 for record in runs.values())
+        return math.fsum(record.cost or 0.0 for record in runs.values())
 
     def count(self, status: str) -> int:
         """Return how many of its seeds ended so."""
@@ -161,12 +162,29 @@ def trial_of(task: str, model: str, records: Iterable[Record], reads: int | None
     return Trial(task, model, chosen, tuple(runs), tuning, reads)
 
 
-def trials_of(records: Iterable[Record]) -> list[Trial]:
-    """Sort records into trials, in the order in which tasks and models first occur."""
+def trials_of(records: Iterable[Record], terms: Terms) -> list[Trial]:
+    """Sort the records that were made on these terms into trials, in the order in which they first occur."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        groups.setdefault((record.config.task, record.config.model), []).append(record)
-    return [trial_of(task, model, found) for (task, model), found in groups.items()]
+        if on_terms(record, terms):
+            groups.setdefault((record.config.task, record.config.model), []).append(record)
+    trials = []
+    for (task, model), found in groups.items():
+        tested = max(max(record.config.test_lengths) for record in found)
+        reads = None if tested >= max(terms.test_lengths) else tested
+        trials.append(trial_of(task, model, found, reads))
+    return trials
+
+
+def on_terms(record: Record, terms: Terms) -> bool:
+    """Return whether a run was one of a trial on these terms; what a model could read does not matter."""
+    config, setting = record.config, _setting(record)
+    if setting not in SETTINGS:
+        return False
+    kept = {"test_lengths": config.test_lengths, "machine": config.machine, "source": config.source}
+    expected = terms.options(config.task, config.model, setting, config.seed).model_copy(update=kept)
+    # what its machine asks for, which may not be at hand, was decided when it ran
+    return expected.model_copy(update={"draws": config.draws}) == config if config.machine else expected == config
 
 
 def check_size(tasks: int, models: int, seeds: int) -> None:
