@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, numbers_of, path_of, torch_threads
-from statewise.errors import RunError, StatewiseError
+from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike, load
 from statewise.tasks import sampling_of
-from statewise.training.metrics import Metrics, Score
+from statewise.training.metrics import Metrics, Score, SuiteScore
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
 
@@ -142,6 +142,8 @@ class Scores(Result):
         scores: one for each length.
         words: sequences per length.
         drawn: the file of the plot.
+        suite: how it answers a conformance suite, where that was asked for.
+        machine: names the symbols of that suite's sequences.
     """
 
     run: str | None
@@ -149,6 +151,8 @@ class Scores(Result):
     scores: tuple[Score, ...]
     words: int
     drawn: Path | None = None
+    suite: SuiteScore | None = None
+    machine: Machine | None = None
 
     @property
     def lengths(self) -> list[int]:
@@ -167,12 +171,22 @@ class Scores(Result):
             "coverage": [None if score.coverage is None else asdict(score.coverage) for score in self.scores],
             "words": self.words,
         }
+        if self.suite is not None:
+            written["suite"] = asdict(self.suite) | {"wrong": self._wrong}
         return written if self.drawn is None else written | {"plot": str(self.drawn)}
 
     def lines(self) -> Lines:
         """Return a line for each length."""
         lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
+        lines += [] if self.suite is None else _suite_lines(self.suite, self._wrong)
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
+
+    @property
+    def _wrong(self) -> list[str] | None:
+        """A shortest sequence of the suite that was answered wrongly, by the names of its symbols."""
+        if self.suite is None or self.suite.wrong is None or self.machine is None:
+            return None
+        return [self.machine.alphabet[symbol] for symbol in self.suite.wrong]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length into a .png or .svg file."""
@@ -192,6 +206,12 @@ def _score_line(score: Score) -> str:
     return f"{shown}  {found.walked:,} of {counted(found.pairs, 'transition')}, worst {found.worst:.3f}"
 
 
+def _suite_lines(suite: SuiteScore, wrong: list[str] | None) -> Lines:
+    reach = f"{counted(suite.transitions, 'transition')}, sequences of up to {suite.longest:,} symbols"
+    lines = [(suite.suite, f"accuracy {suite.accuracy:.3f}  {suite.correct:,} of {suite.words:,} correct  {reach}")]
+    return lines if wrong is None else [*lines, ("wrong on", shorten(" ".join(wrong), 200))]
+
+
 def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
@@ -202,6 +222,7 @@ def evaluate(
     plot: PathLike | None = None,
     threads: int = 1,
     tests: str = "balanced",
+    suite: str | None = None,
 ) -> Scores:
     """Evaluate a network at any lengths, beside the best constant answer.
 
@@ -215,6 +236,7 @@ def evaluate(
         plot: draw score against length into this .png or .svg
         threads: torch threads
         tests: balanced, with all outputs equally frequent as far as the machine allows, or uniform
+        suite: test every transition too, by transition-cover or by the w-method
     """
     asked = numbers_of("lengths", lengths)
     check_least("words", words, 1)
@@ -230,14 +252,15 @@ def evaluate(
             f"{opened.name} reads at most {longest:,} tokens, length {max(asked):,} is asked for; leave it out"
         )
 
-    from statewise.training.evaluation import evaluate_model
+    from statewise.training.evaluation import evaluate_model, evaluate_suite
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
         task = replace(opened.task, tests=sampling_of(tests))
         scores = evaluate_model(network, task, asked, words, opened.seed + 1, coverage=True)
+        covered = None if suite is None else evaluate_suite(network, task, suite)
     title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
-    found = Scores(opened.where, title, tuple(scores), words)
+    found = Scores(opened.where, title, tuple(scores), words, suite=covered, machine=opened.machine)
     return found if plot is None else replace(found, drawn=found.plot(plot))
 
 
