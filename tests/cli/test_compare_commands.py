@@ -202,9 +202,8 @@ def test_a_strangers_class_stands_beside_ours_in_compare_and_on_the_ladder(tmp_p
     )
     assert done.returncode == 0, done.stderr
     assert [row["model"] for row in json.loads(done.stdout)["rows"]] == ["full", own]
-    climbed = ("ladder", "--model", "full", "--model", own, "--seeds", 1, "--steps", 2, "--words", 10)
-    page = tmp_path / "cards.html"
-    done = statewise(*climbed, "--store", tmp_path / "runs", "--card", page, "--json")
+    terms, page = ("--seeds", 1, "--steps", 2, "--words", 10, "--store", tmp_path / "runs"), tmp_path / "cards.html"
+    done = statewise("ladder", "--model", "full", "--model", own, *terms, "--card", page, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [card["model"] for card in result["models"]] == ["full", own]
@@ -214,7 +213,7 @@ def test_a_strangers_class_stands_beside_ours_in_compare_and_on_the_ladder(tmp_p
     written = page.read_text()
     assert "DeltaNet(negative=true)" in written
     assert "http" not in written
-    one = statewise(*climbed[:2], *climbed[3:4], own, *climbed[5:], "--store", tmp_path / "runs", "--json")
+    one = statewise("ladder", "--model", own, *terms, "--json")
     alone = json.loads(one.stdout)
     assert alone["ran"] == 0
     assert alone["rungs"] == result["models"][1]["rungs"]

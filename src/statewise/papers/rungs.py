@@ -71,4 +71,5 @@ RUNGS = (
         "other monoid",
         "resets (times 0) beside the affine group of Z5; solvable",
     ),
+    Rung("tcp", "TCP", "protocol", "eleven states of a connection (RFC 9293), most of them hard to reach by chance"),
 )
