@@ -89,7 +89,7 @@ def train(
     given = {name: value for name, value in locals().items() if name in RunOptions.model_fields}
     kept = task if isinstance(task, Machine) else None
     if kept is not None:
-        given |= {"task": kept.name or "machine", "machine": _hash_of(kept)}
+        given |= {"task": kept.name or "machine", "machine": hash_of(kept)}
     elif task is not None:
         given["task"] = os.fspath(task) if isinstance(task, str | os.PathLike) else machine_of(task)
     given["model"] = None if model is None else spec_of(model)
@@ -124,7 +124,7 @@ def train(
         return polish_recorded(run)
 
 
-def _hash_of(machine: Machine) -> str | None:
+def hash_of(machine: Machine) -> str | None:
     """Return the hash of a machine that its name does not build; None where the name says it all."""
     with suppress(StatewiseError):
         if identical(build_machine(machine.name), machine):
