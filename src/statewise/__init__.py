@@ -23,6 +23,7 @@ from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
+    from statewise.commands.check_model import check_model
     from statewise.commands.compare import compare
     from statewise.commands.compile import compile
     from statewise.commands.demo import demo
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "commands.check_model": ("check_model",),
     "commands.compare": ("compare",),
     "commands.compile": ("compile",),
     "commands.demo": ("demo",),
@@ -83,6 +85,7 @@ __all__ = [
     "__version__",
     "bench",
     "certify",
+    "check_model",
     "compare",
     "compile",
     "demo",

@@ -92,12 +92,14 @@ def train(
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
     options = resolve(given, None if isinstance(config, Mapping) else path_of(config))
-    own = None
+    own = source = None
     if is_own(options.model):
-        from statewise.models import own_class, source_hash
+        from statewise.models import own_class, own_source
 
-        own = own_class(options.model if model is None else model)
-        options = options.change(source=source_hash(options.model if model is None else model))
+        named = options.model if model is None else model
+        source = own_source(named)
+        own = own_class(named) if isinstance(named, type) else source.load()
+        options = options.change(source=source.sha256)
     directory = path_of(out)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
@@ -111,7 +113,7 @@ def train(
             if show is not None:
                 show(metrics, steps)
 
-        run = execute_one(PlannedRun(options, directory, kept, own), see)
+        run = execute_one(PlannedRun(options, directory, kept, own, None if source is None else source.kept), see)
         if not options.polish:
             return run
 

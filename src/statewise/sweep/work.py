@@ -94,17 +94,19 @@ def _plan(job: Job, folder: Path) -> "PlannedRun":
     from statewise.runs import PlannedRun
     from statewise.training import build_training, check_lengths, read_checkpoint
 
-    training = build_training(job.options, None if job.machine is None else from_json(job.machine))
+    kept, own = None if job.machine is None else from_json(job.machine), job.own
+    training = build_training(job.options, kept, own)
     check_lengths(training.model.longest, training.task, job.options.evaluation)
     directory, machine = folder / job.key, training.task.machine
+    source = None if job.source is None else job.source.kept
     try:
-        open_directory(directory, job.options, machine)
+        open_directory(directory, job.options, machine, source)
         read_checkpoint(directory)
     except OUT_OF_SPACE:
         raise
     except StatewiseError:
         shutil.rmtree(directory, ignore_errors=True)
-    return PlannedRun(job.options, directory, machine)
+    return PlannedRun(job.options, directory, machine, own, source)
 
 
 def _train(
