@@ -14,7 +14,8 @@ from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
-from statewise.runs.run import Run, RunLike, load
+from statewise.runs.run import Run, RunLike
+from statewise.store.stored_runs import load
 from statewise.tasks import sampling_of
 from statewise.training.metrics import Metrics, Score
 from statewise.training.options import RunOptions, resolve
@@ -204,7 +205,7 @@ def evaluate(
     """Evaluate a network at any lengths, beside the best constant answer.
 
     Args:
-        run: the directory of a run
+        run: the directory of a run, or STORE#KEY
         lengths: sequence lengths (on the command line separated by commas)
         model: the class of a run of one's own, such as file.py:Class
         words: sequences per length

@@ -72,11 +72,12 @@ def open_directory(
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
-    _write_planned(directory, options, machine, source)
+    begin_directory(directory, options, machine, source)
     return None
 
 
-def _write_planned(directory: Path, options: RunOptions, machine: Machine, source: bytes | None) -> None:
+def begin_directory(directory: Path, options: RunOptions, machine: Machine, source: bytes | None) -> None:
+    """Write what is known of a run before it is begun."""
     write_machine(machine, directory / MACHINE)
     if source is not None:
         write_bytes_whole(directory / SOURCE, source)
@@ -127,7 +128,7 @@ def write_network(directory: Path, model: "StateTracker", machine: Machine, mani
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
 
-    _write_aside(directory, fill)
+    write_aside(directory, fill)
 
 
 def check_free(directory: Path) -> None:
@@ -140,7 +141,8 @@ def check_free(directory: Path) -> None:
         raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
 
 
-def _write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new directory, whole or not at all."""
     check_free(directory)
     aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:

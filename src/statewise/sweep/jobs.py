@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from statewise.machines import machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
-from statewise.models.table import is_own
+from statewise.models.table import is_own, without_options
 from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def make_jobs(runs: Iterable[RunOptions]) -> list[Job]:
             texts[task] = to_json(machine(task)) if from_file(task) else None
         source = None
         if is_own(model):
-            # one class with many options is read once
-            named = model.partition("(")[0]
+            # a class with many options is read once
+            named = without_options(model)
             if named not in sources:
                 sources[named] = _source(named)
             source = sources[named]
@@ -94,7 +94,8 @@ def check_jobs(jobs: Iterable[Job]) -> None:
     for group in by_task.values():
         first = group[0]
         task = first.options.build_task(None if first.machine is None else from_json(first.machine))
-        for options, job in ((job.options, job) for job in group):
+        for job in group:
+            options = job.options
             network = tuple(getattr(options, name) for name in _OF_A_NETWORK)
             if network not in longest and (job.source is None or of_own < _MOST_OWN):
                 longest[network] = _try_network(job)
