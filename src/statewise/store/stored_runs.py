@@ -14,6 +14,7 @@ from statewise.machines.machine_files import from_json, to_json
 from statewise.runs.record import Record
 from statewise.runs.run import Kept, Run, RunLike, own_of
 from statewise.runs.run import load as load_directory
+from statewise.store.database import DATABASE
 from statewise.store.rows import need_key
 from statewise.store.store import Store
 
@@ -28,7 +29,14 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
         model: the class of its model, or `file.py:Class`, where that is a user's own: neither a directory nor a store
             makes statewise import code by itself.
     """
-    if not isinstance(run, str | os.PathLike) or _MARK not in os.fspath(run) or Path(run).exists():
+    if not isinstance(run, str | os.PathLike):
+        return load_directory(run, model)
+    if (Path(run) / DATABASE).exists():
+        raise StoreError(
+            f'"{shorten(run)}" is a store of many runs; name one as {shorten(run)}{_MARK}KEY, with a key of '
+            f'"statewise runs {shorten(run)}"'
+        )
+    if _MARK not in os.fspath(run) or Path(run).exists():
         return load_directory(run, model)
     directory, _, key = os.fspath(run).rpartition(_MARK)
     with Store.open(Path(directory)) as store:
