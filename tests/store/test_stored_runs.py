@@ -12,8 +12,7 @@ import statewise as sw
 from statewise.errors import StatewiseError
 from statewise.machines import machine, write_machine
 from statewise.machines.machine_files import to_json
-from statewise.store import Store, merge_into, read_run
-from statewise.sweep import small_weights
+from statewise.store import Store, merge_into, read_run, small_weights
 from tests.command import statewise
 
 from .records import change_database, record
@@ -242,6 +241,24 @@ def test_stores_that_were_begun_before_texts_were_kept_are_read_and_extended(mad
         sw.runs(tmp_path / "store", key=own, source=True)
     with Store.open(folder / "store") as other:
         merge_into(tmp_path / "store", [other])
+    assert str(sw.runs(tmp_path / "store", key=own, source=True)) == NET
+
+
+def test_a_run_directory_that_is_merged_brings_what_its_run_needs(made, tmp_path):
+    folder, level, own = made
+    file = tmp_path / "light.json"
+    write_machine(machine("modular_addition(3)"), file)
+    from_file = sw.train(file, "full", out=tmp_path / "run", **SMALL)
+    file.unlink()
+    sw.merge(tmp_path / "store", [folder / "level", folder / "own", tmp_path / "run"])
+    spec = f"{folder}/net.py:Net"
+    for run, key, model in [
+        (folder / "level", level, None),
+        (folder / "own", own, spec),
+        (tmp_path / "run", read_run(from_file.path).key, None),
+    ]:
+        place = f"{tmp_path}/store#{key[:8]}"
+        assert sw.evaluate(place, lengths=[10], model=model).scores == sw.evaluate(run, [10], model).scores
     assert str(sw.runs(tmp_path / "store", key=own, source=True)) == NET
 
 

@@ -14,6 +14,7 @@ from statewise.runs.directory import RECORD
 from statewise.runs.record import STATUSES, Record
 from statewise.runs.run import Run
 from statewise.store import (
+    RunFiles,
     Store,
     StoredRun,
     exporter,
@@ -22,7 +23,7 @@ from statewise.store import (
     merge_into,
     open_stored,
     read_records,
-    read_run,
+    run_files,
     source_of,
 )
 from statewise.wording import Lines, Result, counted
@@ -220,9 +221,9 @@ def merge(into: PathLike, sources: Sequence[PathLike]) -> Merge:
     return Merge(directory, dict(zip(read, counts, strict=True)), total)
 
 
-def _read(source: Path, held: ExitStack) -> Store | list[Record]:
+def _read(source: Path, held: ExitStack) -> Store | RunFiles | list[Record]:
     if source.is_dir() and (source / RECORD).exists():
-        return [read_run(source)]
+        return run_files(source)
     return held.enter_context(Store.open(source)) if source.is_dir() else list(read_records(source))
 
 

@@ -10,6 +10,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module, util
 from importlib.abc import SourceLoader
@@ -145,15 +146,28 @@ def source_hash(model: str | type) -> str | None:
     return own_source(model).sha256
 
 
+def has_source(model: str | type, sha256: str) -> bool:
+    """Return whether a hash is that of a model's source, of its whole file or of its classes, however it is named."""
+    made = own_class(model)
+    texts = [own_source(model).text, _text_of(made)]
+    with suppress(OSError):
+        texts.append(Path(_file_of(made)).read_bytes())
+    return sha256 in (hashlib.sha256(text).hexdigest() for text in texts if text is not None)
+
+
 def told(error: Exception, made: type) -> str:
     """Say what a user's code raised, and in which line of the class's own file."""
-    try:
-        file = inspect.getsourcefile(made) or ""
-    except TypeError:
-        file = ""
+    file = _file_of(made)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]
     where = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
     return f"{type(error).__name__}: {shorten(error, 160)}{where}"
+
+
+def _file_of(made: type) -> str:
+    try:
+        return inspect.getsourcefile(made) or ""
+    except TypeError:
+        return ""
 
 
 def _text_of(made: type) -> bytes | None:

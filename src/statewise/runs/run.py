@@ -217,10 +217,10 @@ def own_of(options: RunOptions | None, model: str | type | None) -> "type[nn.Mod
     """Return the class that a user gave for a run; one whose source is another than that of the run is warned of."""
     if model is None or options is None:
         return None
-    from statewise.models import own_class, source_hash
+    from statewise.models import has_source, own_class
 
     made = own_class(model)
-    if options.source is not None and source_hash(options.model if model == options.model else model) != options.source:
+    if options.source is not None and not has_source(model, options.source):
         logging.getLogger("statewise").warning(
             "statewise: the source of %s is not that of the run, which was trained as %s", made.__name__, options.model
         )

@@ -9,7 +9,7 @@ and filters use.
 from statewise.store.database import DATABASE, FORMAT
 from statewise.store.export import exporter, is_table
 from statewise.store.merge import merge_into
-from statewise.store.record_files import read_records, read_run
+from statewise.store.record_files import RunFiles, read_records, read_run, run_files, small_weights
 from statewise.store.rows import COLUMNS, LENGTH, StoredRun
 from statewise.store.store import LARGEST_WEIGHTS, Store
 from statewise.store.stored_runs import load, open_stored, source_of
@@ -20,6 +20,7 @@ __all__ = [
     "FORMAT",
     "LARGEST_WEIGHTS",
     "LENGTH",
+    "RunFiles",
     "Store",
     "StoredRun",
     "exporter",
@@ -29,5 +30,7 @@ __all__ = [
     "open_stored",
     "read_records",
     "read_run",
+    "run_files",
+    "small_weights",
     "source_of",
 ]

@@ -13,7 +13,7 @@ from statewise.errors import CheckpointWriteError, FileError, StatewiseError
 from statewise.machines.machine_files import from_json
 from statewise.runs.directory import open_directory
 from statewise.runs.record import FORMAT, Record
-from statewise.store import LARGEST_WEIGHTS
+from statewise.store import small_weights
 from statewise.sweep.jobs import Job
 from statewise.sweep.packs import Pack
 
@@ -72,21 +72,6 @@ def failed_record(job: Job, reason: str) -> Record:
     return Record(
         format=FORMAT, key=job.key, status="failed", config=job.options, reason=reason, finished=round(time.time(), 1)
     )
-
-
-def small_weights(directory: Path) -> bytes | None:
-    """Return the trained weights in a run directory as safetensors; None if they are too large for a store."""
-    from safetensors.torch import save
-
-    from statewise.training import read_checkpoint
-
-    saved = read_checkpoint(directory)
-    if saved is None:
-        return None
-    tensors = {name.removeprefix("model."): value for name, value in saved[0].items() if name.startswith("model.")}
-    if sum(value.numel() * value.element_size() for value in tensors.values()) >= LARGEST_WEIGHTS:
-        return None
-    return save(tensors)
 
 
 def _plan(job: Job, folder: Path) -> "PlannedRun":
