@@ -13,19 +13,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from statewise.errors import GridError, StatewiseError
 from statewise.machines import Machine
+from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
+from statewise.models.table import is_own
 from statewise.runs.record import Record
 from statewise.store import Store
 from statewise.sweep.engine import Engine
-from statewise.sweep.jobs import Job, check_jobs, make_jobs
+from statewise.sweep.jobs import Job, check_jobs
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
 from statewise.sweep.terms import LONGEST, SETTINGS, Setting, Terms
 from statewise.sweep.work import OUT_OF_SPACE, failed_record, small_weights
+
+if TYPE_CHECKING:
+    from statewise.models import OwnSource
 
 MOST_RUNS = 20_000
 _FIRST_SEED = 0
@@ -48,6 +54,11 @@ class TriedTask:
     machine: Machine
     identity: str | None = None
 
+    @cached_property
+    def text(self) -> str | None:
+        """The machine as JSON, where a worker may not be able to build it from the name."""
+        return to_json(self.machine) if self.identity is not None or from_file(self.name) else None
+
 
 @dataclass(frozen=True)
 class TriedModel:
@@ -64,11 +75,13 @@ class TriedModel:
     own: type | None = None
 
     @cached_property
-    def source(self) -> str | None:
-        """The hash of the source of a class that workers cannot import."""
-        from statewise.models import source_hash
+    def source(self) -> "OwnSource | None":
+        """The source of a class of a user's own, which goes along with its runs."""
+        if not is_own(self.name):
+            return None
+        from statewise.models import own_source
 
-        return None if self.own is None else source_hash(self.own)
+        return own_source(self.name if self.own is None else self.own)
 
 
 @dataclass(frozen=True)
@@ -261,19 +274,16 @@ def run_trials(
 
 
 def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job]:
-    """Make the job of each run; a machine that its name does not build goes along."""
-    runs = []
+    """Make the job of each run; a machine or a class that its name does not build elsewhere goes along."""
+    jobs = []
     for (task, model), setting, seed in wanted:
         kept = None if task.identity is None else task.machine
         options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
-        own = {} if model.own is None else {"source": model.source}
-        runs.append(options.change(machine=task.identity, **own))
-    texts = [None if task.identity is None else to_json(task.machine) for (task, _), _, _ in wanted]
-    named = iter(make_jobs(options for options, text in zip(runs, texts, strict=True) if text is None))
-    return [
-        next(named) if text is None else Job(options.key(), options, text)
-        for options, text in zip(runs, texts, strict=True)
-    ]
+        source = None if model.source is None else model.source.sha256
+        options = options.change(machine=task.identity, source=source)
+        key = options.key(task.text if task.identity is None else None)
+        jobs.append(Job(key, options, task.text, model.source))
+    return jobs
 
 
 class _Runner:
@@ -320,9 +330,10 @@ class _Runner:
         self.ran += 1
         folder = work_folder(self.store.directory) / job.key
         machine = None if job.machine is None else from_json(job.machine)
+        text = None if job.source is None else job.source.kept
         weights: bytes | None = None
         try:
-            run = execute_one(PlannedRun(job.options, folder, machine, own), lambda member, metrics, steps: None)
+            run = execute_one(PlannedRun(job.options, folder, machine, own, text), lambda member, metrics, steps: None)
             assert run.record is not None
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
@@ -331,7 +342,7 @@ class _Runner:
         except StatewiseError as error:
             record = failed_record(job, str(error))
         self.here[job.key] = record
-        self.store.add([record], {} if weights is None else {job.key: weights})
+        self.store.add([record], {} if weights is None else {job.key: weights}, [] if text is None else [text])
         shutil.rmtree(folder, ignore_errors=True)
 
 
