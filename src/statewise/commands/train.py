@@ -14,7 +14,8 @@ from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
-from statewise.runs.run import Run, RunLike, load
+from statewise.runs.run import Run, RunLike
+from statewise.store.stored_runs import load
 from statewise.tasks import sampling_of
 from statewise.training.metrics import Metrics, Score, SuiteScore
 from statewise.training.options import RunOptions, resolve
@@ -96,12 +97,14 @@ def train(
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
     options = resolve(given, None if isinstance(config, Mapping) else path_of(config), kept)
-    own = None
+    own = source = None
     if is_own(options.model):
-        from statewise.models import own_class, source_hash
+        from statewise.models import own_class, own_source
 
-        own = own_class(options.model if model is None else model)
-        options = options.change(source=source_hash(options.model if model is None else model))
+        named = options.model if model is None else model
+        source = own_source(named)
+        own = own_class(named) if isinstance(named, type) else source.load()
+        options = options.change(source=source.sha256)
     directory = path_of(out)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
@@ -115,7 +118,7 @@ def train(
             if show is not None:
                 show(metrics, steps)
 
-        run = execute_one(PlannedRun(options, directory, kept, own), see)
+        run = execute_one(PlannedRun(options, directory, kept, own, None if source is None else source.kept), see)
         if not options.polish:
             return run
 
@@ -227,7 +230,7 @@ def evaluate(
     """Evaluate a network at any lengths, beside the best constant answer.
 
     Args:
-        run: the directory of a run
+        run: the directory of a run, or STORE#KEY
         lengths: sequence lengths (on the command line separated by commas)
         model: the class of a run of one's own, such as file.py:Class
         words: sequences per length

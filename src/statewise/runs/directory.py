@@ -2,7 +2,8 @@
 
 A trained run has `config.json` (its options), `machine.json`, `record.json` once it has ended, and a checkpoint. A
 network that was compiled, snapped or learned has `network.json` in place of the first and the third: it was never
-trained, so it has no training options.
+trained, so it has no training options. A run of a user's own class has the text of its source in `model.py`, for people
+to read: nothing here is ever imported.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, StoreError, shorten
-from statewise.files import reason_of, write_whole
+from statewise.files import reason_of, write_bytes_whole, write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
 from statewise.training.options import RunOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from statewise.models import StateTracker
 
 CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
+SOURCE = "model.py"
 Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
@@ -55,10 +57,13 @@ class NetworkManifest(BaseModel):
     commit: str | None = Field(default_factory=lambda: provenance().commit)
 
 
-def open_directory(directory: Path, options: RunOptions, machine: Machine) -> Record | None:
+def open_directory(
+    directory: Path, options: RunOptions, machine: Machine, source: bytes | None = None
+) -> Record | None:
     """Begin or resume a run directory; return the record of a run that has ended.
 
-    The machine is kept beside the options, so that a run stays what it was when a file that it came from changes.
+    The machine, and the source of a user's own model, are kept beside the options, so that a run stays what it was when
+    a file that it came from changes.
     """
     if (directory / CONFIG).exists():
         _check_same(directory, options, machine)
@@ -67,9 +72,16 @@ def open_directory(directory: Path, options: RunOptions, machine: Machine) -> Re
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
-    write_machine(machine, directory / MACHINE)
-    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
+    begin_directory(directory, options, machine, source)
     return None
+
+
+def begin_directory(directory: Path, options: RunOptions, machine: Machine, source: bytes | None) -> None:
+    """Write what is known of a run before it is begun."""
+    write_machine(machine, directory / MACHINE)
+    if source is not None:
+        write_bytes_whole(directory / SOURCE, source)
+    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
 
 
 def read_options(directory: Path) -> RunOptions:
@@ -116,7 +128,7 @@ def write_network(directory: Path, model: "StateTracker", machine: Machine, mani
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
 
-    _write_aside(directory, fill)
+    write_aside(directory, fill)
 
 
 def check_free(directory: Path) -> None:
@@ -129,7 +141,8 @@ def check_free(directory: Path) -> None:
         raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
 
 
-def _write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new directory, whole or not at all."""
     check_free(directory)
     aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:

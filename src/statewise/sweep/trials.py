@@ -7,29 +7,37 @@ has is not run again, so that the same call resumes.
 
 import math
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
-from statewise.errors import GridError, StatewiseError
+from statewise.errors import GridError, StatewiseError, shorten
 from statewise.machines import Machine
+from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
 from statewise.runs.record import Record
-from statewise.store import Store
+from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
 from statewise.sweep.terms import LONGEST, SETTINGS, Setting, Terms
-from statewise.sweep.work import OUT_OF_SPACE, failed_record, small_weights
+from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.training.options import RunOptions
+
+if TYPE_CHECKING:
+    from statewise.models import OwnSource
 
 MOST_RUNS = 20_000
 _FIRST_SEED = 0
 _PERFECT = 1.0
+# sizes of the networks on which classes are tried
+_SYMBOLS = 2
 # where records have no score at training lengths
 _NO_SCORE = -2.0
 
@@ -64,11 +72,11 @@ class TriedModel:
     own: type | None = None
 
     @cached_property
-    def source(self) -> str | None:
-        """The hash of the source of a class that workers cannot import."""
-        from statewise.models import source_hash
+    def source(self) -> "OwnSource | None":
+        """The source of a class that workers cannot import."""
+        from statewise.models import own_source
 
-        return None if self.own is None else source_hash(self.own)
+        return None if self.own is None else own_source(self.own)
 
 
 @dataclass(frozen=True)
@@ -242,6 +250,7 @@ def run_trials(
     able = [(task, model) for task, model in pairs if model.reads is None or model.reads >= LONGEST]
     first = _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms)
     check_jobs([job for (_, model), job in zip(able, first, strict=True) if model.own is None])
+    _check_here({model: job for (_, model), job in zip(able, first, strict=True) if model.own is not None})
     with Store.open(directory, write=True) as store, ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
@@ -266,14 +275,31 @@ def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job
     for (task, model), setting, seed in wanted:
         kept = None if task.identity is None else task.machine
         options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
-        own = {} if model.own is None else {"source": model.source}
-        runs.append(options.change(machine=task.identity, **own))
-    texts = [None if task.identity is None else to_json(task.machine) for (task, _), _, _ in wanted]
-    named = iter(make_jobs(options for options, text in zip(runs, texts, strict=True) if text is None))
-    return [
-        next(named) if text is None else Job(options.key(), options, text)
-        for options, text in zip(runs, texts, strict=True)
-    ]
+        runs.append(options.change(machine=task.identity))
+    pairs = [pair for pair, _, _ in wanted]
+    named = iter(make_jobs(options for (_, model), options in zip(pairs, runs, strict=True) if model.own is None))
+    jobs = []
+    for (task, model), options in zip(pairs, runs, strict=True):
+        job = next(named) if model.own is None else _job_here(task, model, options)
+        jobs.append(job if task.identity is None else replace(job, machine=to_json(task.machine)))
+    return jobs
+
+
+def _check_here(jobs: Mapping[TriedModel, Job]) -> None:
+    """Try classes that only this process has before any run is begun; the first that is no model is one sentence."""
+    from statewise.models.own_check import check_own
+
+    for model, job in jobs.items():
+        assert model.own is not None
+        check_own(model.own, job.options.model_options, _SYMBOLS, _SYMBOLS)
+
+
+def _job_here(task: TriedTask, model: TriedModel, options: RunOptions) -> Job:
+    """Make a job whose class only this process has."""
+    assert model.source is not None
+    text = to_json(task.machine) if task.identity is None and from_file(task.name) else None
+    options = options.change(source=model.source.sha256)
+    return Job(options.key(text), options, text, model.source)
 
 
 class _Runner:
@@ -321,17 +347,21 @@ class _Runner:
         folder = work_folder(self.store.directory) / job.key
         machine = None if job.machine is None else from_json(job.machine)
         weights: bytes | None = None
+        plan = PlannedRun(job.options, folder, machine, own, None if job.source is None else job.source.kept)
         try:
-            run = execute_one(PlannedRun(job.options, folder, machine, own), lambda member, metrics, steps: None)
+            run = execute_one(plan, lambda member, metrics, steps: None)
             assert run.record is not None
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
         except OUT_OF_SPACE:
             raise
-        except StatewiseError as error:
-            record = failed_record(job, str(error))
+        except Exception as error:
+            # whatever a user's class raises is its own failure, and no reason to lose the table
+            why = str(error) if isinstance(error, StatewiseError) else f"{type(error).__name__}: {shorten(error, 160)}"
+            record = failed_record(job, why)
         self.here[job.key] = record
-        self.store.add([record], {} if weights is None else {job.key: weights})
+        texts = (None if job.machine is None else job.machine.encode(), plan.source)
+        self.store.add([record], {} if weights is None else {job.key: weights}, [text for text in texts if text])
         shutil.rmtree(folder, ignore_errors=True)
 
 
