@@ -134,7 +134,13 @@ def test_what_a_model_cannot_read_and_what_fails_is_in_the_table(tmp_path):
 
     class Fails(Counter):
         def forward(self, tokens):
-            raise ValueError("no such luck")
+            if tokens.shape[1] > 30:
+                raise ValueError("no such luck")
+            return super().forward(tokens)
+
+    class Bad(Counter):
+        def forward(self, tokens):
+            raise KeyError("at once")
 
     table = sw.compare(
         "parity", [Short, Tiny, Fails], seeds=1, steps=5, hidden=8, lengths=[10, 50], words=20, store=tmp_path / "runs"
@@ -151,6 +157,9 @@ def test_what_a_model_cannot_read_and_what_fails_is_in_the_table(tmp_path):
     assert "reads at most 5" in shown
     assert "1 failed" in shown
     assert "no such luck" in shown
+    with pytest.raises(sw.StatewiseError, match="at once"):
+        sw.compare("parity", [Short, Bad], seeds=1, steps=5, hidden=8, store=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("command", ["compare", "ladder"])

@@ -7,28 +7,28 @@ has is not run again, so that the same call resumes.
 
 import math
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from statewise.errors import GridError, StatewiseError
+from statewise.errors import GridError, StatewiseError, shorten
 from statewise.machines import Machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
-from statewise.models.table import is_own
 from statewise.runs.record import Record
-from statewise.store import Store
+from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
-from statewise.sweep.jobs import Job, check_jobs
+from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
 from statewise.sweep.terms import LONGEST, SETTINGS, Setting, Terms
-from statewise.sweep.work import OUT_OF_SPACE, failed_record, small_weights
+from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
     from statewise.models import OwnSource
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MOST_RUNS = 20_000
 _FIRST_SEED = 0
 _PERFECT = 1.0
+# sizes of the networks on which classes are tried
+_SYMBOLS = 2
 # where records have no score at training lengths
 _NO_SCORE = -2.0
 
@@ -54,11 +56,6 @@ class TriedTask:
     machine: Machine
     identity: str | None = None
 
-    @cached_property
-    def text(self) -> str | None:
-        """The machine as JSON, where a worker may not be able to build it from the name."""
-        return to_json(self.machine) if self.identity is not None or from_file(self.name) else None
-
 
 @dataclass(frozen=True)
 class TriedModel:
@@ -76,12 +73,10 @@ class TriedModel:
 
     @cached_property
     def source(self) -> "OwnSource | None":
-        """The source of a class of a user's own, which goes along with its runs."""
-        if not is_own(self.name):
-            return None
+        """The source of a class that workers cannot import."""
         from statewise.models import own_source
 
-        return own_source(self.name if self.own is None else self.own)
+        return None if self.own is None else own_source(self.own)
 
 
 @dataclass(frozen=True)
@@ -255,6 +250,7 @@ def run_trials(
     able = [(task, model) for task, model in pairs if model.reads is None or model.reads >= LONGEST]
     first = _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms)
     check_jobs([job for (_, model), job in zip(able, first, strict=True) if model.own is None])
+    _check_here({model: job for (_, model), job in zip(able, first, strict=True) if model.own is not None})
     with Store.open(directory, write=True) as store, ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
@@ -274,16 +270,36 @@ def run_trials(
 
 
 def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job]:
-    """Make the job of each run; a machine or a class that its name does not build elsewhere goes along."""
-    jobs = []
+    """Make the job of each run; a machine that its name does not build goes along."""
+    runs = []
     for (task, model), setting, seed in wanted:
         kept = None if task.identity is None else task.machine
         options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
-        source = None if model.source is None else model.source.sha256
-        options = options.change(machine=task.identity, source=source)
-        key = options.key(task.text if task.identity is None else None)
-        jobs.append(Job(key, options, task.text, model.source))
+        runs.append(options.change(machine=task.identity))
+    pairs = [pair for pair, _, _ in wanted]
+    named = iter(make_jobs(options for (_, model), options in zip(pairs, runs, strict=True) if model.own is None))
+    jobs = []
+    for (task, model), options in zip(pairs, runs, strict=True):
+        job = next(named) if model.own is None else _job_here(task, model, options)
+        jobs.append(job if task.identity is None else replace(job, machine=to_json(task.machine)))
     return jobs
+
+
+def _check_here(jobs: Mapping[TriedModel, Job]) -> None:
+    """Try classes that only this process has before any run is begun; the first that is no model is one sentence."""
+    from statewise.models.own_check import check_own
+
+    for model, job in jobs.items():
+        assert model.own is not None
+        check_own(model.own, job.options.model_options, _SYMBOLS, _SYMBOLS)
+
+
+def _job_here(task: TriedTask, model: TriedModel, options: RunOptions) -> Job:
+    """Make a job whose class only this process has."""
+    assert model.source is not None
+    text = to_json(task.machine) if task.identity is None and from_file(task.name) else None
+    options = options.change(source=model.source.sha256)
+    return Job(options.key(text), options, text, model.source)
 
 
 class _Runner:
@@ -330,19 +346,22 @@ class _Runner:
         self.ran += 1
         folder = work_folder(self.store.directory) / job.key
         machine = None if job.machine is None else from_json(job.machine)
-        text = None if job.source is None else job.source.kept
         weights: bytes | None = None
+        plan = PlannedRun(job.options, folder, machine, own, None if job.source is None else job.source.kept)
         try:
-            run = execute_one(PlannedRun(job.options, folder, machine, own, text), lambda member, metrics, steps: None)
+            run = execute_one(plan, lambda member, metrics, steps: None)
             assert run.record is not None
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
         except OUT_OF_SPACE:
             raise
-        except StatewiseError as error:
-            record = failed_record(job, str(error))
+        except Exception as error:
+            # whatever a user's class raises is its own failure, and no reason to lose the table
+            why = str(error) if isinstance(error, StatewiseError) else f"{type(error).__name__}: {shorten(error, 160)}"
+            record = failed_record(job, why)
         self.here[job.key] = record
-        self.store.add([record], {} if weights is None else {job.key: weights}, [] if text is None else [text])
+        texts = (None if job.machine is None else job.machine.encode(), plan.source)
+        self.store.add([record], {} if weights is None else {job.key: weights}, [text for text in texts if text])
         shutil.rmtree(folder, ignore_errors=True)
 
 
