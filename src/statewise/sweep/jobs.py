@@ -63,8 +63,9 @@ def make_jobs(runs: Iterable[RunOptions]) -> list[Job]:
         if task not in texts:
             texts[task] = to_json(machine(task)) if from_file(task) else None
         source = None
-        if is_own(model):
-            # a class with many options is read once
+        # a class that was given as a value has its hash already, and is not sent by name
+        if is_own(model) and options.source is None:
+            # one class with many options is read once
             named = without_options(model)
             if named not in sources:
                 sources[named] = _source(named)
