@@ -39,6 +39,7 @@ SURFACE = [
     "describe",
     "evaluate",
     "extract",
+    "ladder",
     "learn",
     "load",
     "machine",
@@ -52,7 +53,7 @@ SURFACE = [
     "train",
 ]
 # what the command line calls otherwise, as flags are given once for each value
-RENAMED = {"compare": {"tasks": "task", "models": "model"}}
+RENAMED = {"compare": {"tasks": "task", "models": "model"}, "ladder": {"models": "model"}}
 # the command line keeps what it makes in a directory; Python may have it in memory
 REQUIRED = {
     "train": ["out"],
@@ -301,7 +302,7 @@ def test_comparisons_show_what_diverged_and_what_cannot_be_read(tmp_path):
     assert "1 diverged" in str(table)
     assert list(by_model["transformer"].scores) == [10]
     with pytest.raises(StatewiseError, match="unknown model"):
-        sw.compare(["parity"], ["diagonal", "nope"], steps=5, out=tmp_path / "none")
+        sw.compare(["parity"], ["diagonal", "nope"], steps=5, store=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

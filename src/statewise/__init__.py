@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from statewise.commands.demo_parity import demo_parity
     from statewise.commands.describe import describe
     from statewise.commands.exact import certify, extract, snap
+    from statewise.commands.ladder import ladder
     from statewise.commands.learn import learn
     from statewise.commands.polish import polish
     from statewise.commands.report import report
@@ -54,6 +55,7 @@ _HOMES = {
     "commands.demo_parity": ("demo_parity",),
     "commands.describe": ("describe",),
     "commands.exact": ("certify", "extract", "snap"),
+    "commands.ladder": ("ladder",),
     "commands.learn": ("learn",),
     "commands.polish": ("polish",),
     "commands.reproduce": ("reproduce",),
@@ -95,6 +97,7 @@ __all__ = [
     "describe",
     "evaluate",
     "extract",
+    "ladder",
     "learn",
     "load",
     "machine",

@@ -20,6 +20,7 @@ from statewise.commands.demo import demo
 from statewise.commands.demo_parity import demo_parity
 from statewise.commands.describe import describe
 from statewise.commands.exact import certify, extract, snap
+from statewise.commands.ladder import ladder
 from statewise.commands.learn import learn
 from statewise.commands.polish import polish
 from statewise.commands.report import report
@@ -44,6 +45,7 @@ app.command("evaluate")(command(evaluate, ["run"]))
 app.command("eval", hidden=True)(command(evaluate, ["run"]))
 app.command("check-model")(command(check_model, ["model"]))
 app.command("compare")(command(compare, names={"tasks": "task", "models": "model"}))
+app.command("ladder")(command(ladder, names={"models": "model"}))
 app.command("compile")(command(compile_machine, ["machine"], required=["out"]))
 app.command("learn")(command(learn, ["words"], required=["out"]))
 app.command("extract")(command(extract, ["run"], required=["out"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, numbers_of, path_of, torch_threads
-from statewise.errors import RunError, StatewiseError
+from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
@@ -17,7 +17,7 @@ from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
 from statewise.tasks import sampling_of
-from statewise.training.metrics import Metrics, Score
+from statewise.training.metrics import Metrics, Score, SuiteScore
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
 
@@ -45,6 +45,8 @@ def train(
     late: int | None = None,
     supervision: str | None = None,
     samples: int | None = None,
+    draws: str | None = None,
+    tests: str | None = None,
     seed: int | None = None,
     validation: int | None = None,
     stop_score: float | None = None,
@@ -75,6 +77,8 @@ def train(
         late: the longest sequences late in training; 0 for none
         supervision: final, aligned or chain (of thought)
         samples: train on so many sequences only
+        draws: uniform or balanced training sequences; by default balanced where a constant answer does well
+        tests: uniform or balanced test sequences
         seed: of weights and sequences
         validation: set so many further sequences aside, and report them
         stop_score: end once this score is reached at length 500
@@ -86,13 +90,13 @@ def train(
     given = {name: value for name, value in locals().items() if name in RunOptions.model_fields}
     kept = task if isinstance(task, Machine) else None
     if kept is not None:
-        given |= {"task": kept.name or "machine", "machine": _hash_of(kept)}
+        given |= {"task": kept.name or "machine", "machine": hash_of(kept)}
     elif task is not None:
         given["task"] = os.fspath(task) if isinstance(task, str | os.PathLike) else machine_of(task)
     given["model"] = None if model is None else spec_of(model)
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
-    options = resolve(given, None if isinstance(config, Mapping) else path_of(config))
+    options = resolve(given, None if isinstance(config, Mapping) else path_of(config), kept)
     own = source = None
     if is_own(options.model):
         from statewise.models import own_class, own_source
@@ -123,7 +127,7 @@ def train(
         return polish_recorded(run)
 
 
-def _hash_of(machine: Machine) -> str | None:
+def hash_of(machine: Machine) -> str | None:
     """Return the hash of a machine that its name does not build; None where the name says it all."""
     with suppress(StatewiseError):
         if identical(build_machine(machine.name), machine):
@@ -141,6 +145,8 @@ class Scores(Result):
         scores: one for each length.
         words: sequences per length.
         drawn: the file of the plot.
+        suite: how it answers a conformance suite, where that was asked for.
+        machine: names the symbols of that suite's sequences.
     """
 
     run: str | None
@@ -148,6 +154,8 @@ class Scores(Result):
     scores: tuple[Score, ...]
     words: int
     drawn: Path | None = None
+    suite: SuiteScore | None = None
+    machine: Machine | None = None
 
     @property
     def lengths(self) -> list[int]:
@@ -166,12 +174,22 @@ class Scores(Result):
             "coverage": [None if score.coverage is None else asdict(score.coverage) for score in self.scores],
             "words": self.words,
         }
+        if self.suite is not None:
+            written["suite"] = asdict(self.suite) | {"wrong": self._wrong}
         return written if self.drawn is None else written | {"plot": str(self.drawn)}
 
     def lines(self) -> Lines:
         """Return a line for each length."""
         lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
+        lines += [] if self.suite is None else _suite_lines(self.suite, self._wrong)
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
+
+    @property
+    def _wrong(self) -> list[str] | None:
+        """A shortest sequence of the suite that was answered wrongly, by the names of its symbols."""
+        if self.suite is None or self.suite.wrong is None or self.machine is None:
+            return None
+        return [self.machine.alphabet[symbol] for symbol in self.suite.wrong]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length into a .png or .svg file."""
@@ -191,6 +209,12 @@ def _score_line(score: Score) -> str:
     return f"{shown}  {found.walked:,} of {counted(found.pairs, 'transition')}, worst {found.worst:.3f}"
 
 
+def _suite_lines(suite: SuiteScore, wrong: list[str] | None) -> Lines:
+    reach = f"{counted(suite.transitions, 'transition')}, sequences of up to {suite.longest:,} symbols"
+    lines = [(suite.suite, f"accuracy {suite.accuracy:.3f}  {suite.correct:,} of {suite.words:,} correct  {reach}")]
+    return lines if wrong is None else [*lines, ("wrong on", shorten(" ".join(wrong), 200))]
+
+
 def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
@@ -201,6 +225,7 @@ def evaluate(
     plot: PathLike | None = None,
     threads: int = 1,
     tests: str = "balanced",
+    suite: str | None = None,
 ) -> Scores:
     """Evaluate a network at any lengths, beside the best constant answer.
 
@@ -214,6 +239,7 @@ def evaluate(
         plot: draw score against length into this .png or .svg
         threads: torch threads
         tests: balanced, with all outputs equally frequent as far as the machine allows, or uniform
+        suite: test every transition too, by transition-cover or by the w-method
     """
     asked = numbers_of("lengths", lengths)
     check_least("words", words, 1)
@@ -229,14 +255,15 @@ def evaluate(
             f"{opened.name} reads at most {longest:,} tokens, length {max(asked):,} is asked for; leave it out"
         )
 
-    from statewise.training.evaluation import evaluate_model
+    from statewise.training.evaluation import evaluate_model, evaluate_suite
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
         task = replace(opened.task, tests=sampling_of(tests))
         scores = evaluate_model(network, task, asked, words, opened.seed + 1, coverage=True)
+        covered = None if suite is None else evaluate_suite(network, task, suite)
     title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
-    found = Scores(opened.where, title, tuple(scores), words)
+    found = Scores(opened.where, title, tuple(scores), words, suite=covered, machine=opened.machine)
     return found if plot is None else replace(found, drawn=found.plot(plot))
 
 

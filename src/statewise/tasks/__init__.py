@@ -3,6 +3,17 @@
 from statewise.tasks.balance import Sampling, sampling_of
 from statewise.tasks.batches import Batch, Supervision
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
-from statewise.tasks.task import ERROR, Task, legal_moves
+from statewise.tasks.task import ERROR, Task, draws_for, legal_moves
 
-__all__ = ["ERROR", "MAX_LENGTH", "Batch", "Lengths", "Sampling", "Supervision", "Task", "legal_moves", "sampling_of"]
+__all__ = [
+    "ERROR",
+    "MAX_LENGTH",
+    "Batch",
+    "Lengths",
+    "Sampling",
+    "Supervision",
+    "Task",
+    "draws_for",
+    "legal_moves",
+    "sampling_of",
+]

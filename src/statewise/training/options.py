@@ -8,16 +8,17 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statewise.errors import RunError, shorten, unknown_name
+from statewise.errors import RunError, StatewiseError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines import Machine, machine
 from statewise.models.table import kind_of
-from statewise.tasks import Lengths, Sampling, Supervision, Task
+from statewise.tasks import Lengths, Sampling, Supervision, Task, draws_for
 from statewise.training.plans import EvaluationPlan, Loss, Optimisation
 
 if TYPE_CHECKING:
@@ -43,10 +44,18 @@ RECIPES: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
         "schedule": "cosine",
         "late": 0,
+        "tests": "balanced",
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss, "polish": False, "tests": "uniform"}
+_ADDED: dict[str, Any] = {
+    "source": None,
+    "machine": None,
+    "loss": Optimisation.loss,
+    "polish": False,
+    "tests": "uniform",
+    "draws": "uniform",
+}
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -102,6 +111,8 @@ class RunOptions(BaseModel):
     polish: bool = False
     # how test sequences are drawn
     tests: Sampling = "uniform"
+    # how training sequences are drawn; our recipe decides it by the machine
+    draws: Sampling = "uniform"
     # of a user's own model, the hash of its source text
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
@@ -156,7 +167,7 @@ class RunOptions(BaseModel):
     def build_task(self, kept: Machine | None = None) -> Task:
         """Build the task, on the machine that a run kept if it is given."""
         built = kept or machine(self.task)
-        return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests)
+        return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests, self.draws)
 
     def key(self, machine_text: str | None = None) -> str:
         """Return the identity of the run: a hash of its options, and of the machine's text if that came from a file."""
@@ -173,12 +184,13 @@ class RunOptions(BaseModel):
         return validate_options(self.to_dict() | options)
 
 
-def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
+def resolve(options: Mapping[str, Any], file: Path | None = None, kept: Machine | None = None) -> RunOptions:
     """Resolve the options of a run; an unknown key, a wrong type or a missing name is one sentence.
 
     Args:
         options: as given by flags or keywords; None is not given.
         file: a TOML file with any of them, which flags override.
+        kept: the machine of the task, where its name need not build it.
     """
     given = _read(file) if file is not None else {}
     given |= {name: value for name, value in options.items() if value is not None}
@@ -194,7 +206,10 @@ def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
     by_model = dict(kind.recipe) if kind is not None else {}
     # a fixed set of sequences has one distribution of lengths
     fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
-    return validate_options(RECIPES[recipe] | by_model | fixed | given)
+    found = validate_options(RECIPES[recipe] | by_model | fixed | given)
+    if recipe == "stated" or "draws" in given:
+        return found
+    return found.model_copy(update={"draws": _draws(found.task if kept is None else kept, found.longest)})
 
 
 def validate_options(given: Mapping[str, Any]) -> RunOptions:
@@ -205,6 +220,15 @@ def validate_options(given: Mapping[str, Any]) -> RunOptions:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RunError(f"config key {where} is {shorten(first['input'])}: {first['msg'].lower()}; correct it") from None
+
+
+@lru_cache(maxsize=4_096)
+def _draws(task: str | Machine, longest: int) -> Sampling:
+    """Return how a task's training sequences are drawn in our recipe; a name that builds none is refused later."""
+    try:
+        return draws_for(machine(task) if isinstance(task, str) else task, longest)
+    except StatewiseError:
+        return "uniform"
 
 
 def _check_names(given: Mapping[str, Any]) -> None:
