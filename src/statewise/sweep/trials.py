@@ -269,11 +269,7 @@ def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job
         own = {} if model.own is None else {"source": model.source}
         runs.append(options.change(machine=task.identity, **own))
     texts = [None if task.identity is None else to_json(task.machine) for (task, _), _, _ in wanted]
-    named = iter(make_jobs(options for options, text in zip(runs, texts, strict=True) if text is None))
-    return [
-        next(named) if text is None else Job(options.key(), options, text)
-        for options, text in zip(runs, texts, strict=True)
-    ]
+    return make_jobs(runs, texts)
 
 
 class _Runner:
