@@ -5,9 +5,10 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
 
 # the spread of the initial vector fields, and how much wider than the network its MLPs are
 _INIT_STD, _WIDER = 0.01, 4
@@ -75,25 +76,23 @@ class Slice(nn.Module):
         nn.init.normal_(self.vf_A.weight, std=_INIT_STD / block**0.5)
         nn.init.normal_(self.vf_B.weight, std=_INIT_STD)
 
-    def forward(self, x: Sequence, y: Float[Tensor, "batch width"]) -> tuple[Sequence, Float[Tensor, "batch width"]]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute I + A(x) and B(x), entries of blocks first, then blocks."""
+        width, size = len(self.init), self.block
+        # rows of the weights are put in this order
+        A = self.vf_A.weight.unflatten(0, (width // size, size, size)).permute(1, 2, 0, 3).flatten(0, 2)
+        B = self.vf_B.weight.unflatten(0, (width // size, size)).transpose(0, 1).flatten(0, 1)
+        one = torch.eye(size, dtype=x.dtype, device=x.device).flatten().repeat_interleave(width // size)
+        return F.linear(x, A[:, 1:], A[:, 0] + one), F.linear(x, B[:, 1:], B[:, 0])
+
+    def mix(self, entered: Entered, state: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         """Run from a y; return every y, and the last."""
-        blocks, size = y.shape[1] // self.block, self.block
-        # entries of blocks first, then blocks and batch: rows of the weights are put in this order
-        A = self.vf_A.weight.unflatten(0, (blocks, size, size)).permute(1, 2, 0, 3)
-        B = self.vf_B.weight.unflatten(0, (blocks, size)).transpose(0, 1)
-        one = torch.eye(size, dtype=x.dtype, device=x.device).unsqueeze(-1)
-        path = x.permute(1, 2, 0)
-        M = _apply(torch.cat([A[..., :1] + one.unsqueeze(-1), A[..., 1:]], dim=-1), path)
-        states = affine_scan(M, _apply(B, path), y.unflatten(1, (blocks, size)).permute(2, 1, 0).flatten(1))
+        size, blocks = self.block, state.shape[1] // self.block
+        M, b = (part.permute(1, 2, 0) for part in entered.each())
+        M, b = M.unflatten(1, (size, size, blocks)).flatten(3), b.unflatten(1, (size, blocks)).flatten(2)
+        states = affine_scan(M, b, state.unflatten(1, (blocks, size)).permute(2, 1, 0).flatten(1))
         ys = states.unflatten(2, (blocks, -1)).permute(3, 0, 2, 1).flatten(2)
-        return ys, ys[:, -1]
-
-
-def _apply(field: Float[Tensor, "*entry blocks field"], path: Float[Tensor, "time width batch"]) -> Tensor:
-    """Apply a linear field to (1, x): [time, *entry, blocks times batch]."""
-    rows = field.flatten(0, -2)
-    values = torch.matmul(rows[:, 1:], path) + rows[:, :1]
-    return values.unflatten(1, field.shape[:-1]).flatten(-2)
+        return (ys,), ys[:, -1]
 
 
 class SliceBlock(Recurrence):
@@ -110,11 +109,19 @@ class SliceBlock(Recurrence):
         """Return the trained first y of every sequence."""
         return self.slice.init.expand(batch, -1)
 
-    def forward(self, x: Sequence, state: Tensor) -> tuple[Sequence, Tensor]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Normalise the input, and compute the vector fields."""
+        return self.slice.enter(self.norm1(x))
+
+    def mix(self, entered: Entered, state: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Run the SLiCE over time."""
+        return self.slice.mix(entered, state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Add the recurrence, then the MLP."""
-        mixed, state = self.slice(self.norm1(x), state)
-        x = x + mixed
-        return x + self.token_mlp(self.norm2(x)), state
+        (ys,) = mixed
+        x = x + ys
+        return x + self.token_mlp(self.norm2(x))
 
 
 @final

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel, check_heads
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel, check_heads
 
 # before the first input the stabiliser is below every gate
 _BEFORE = -1e30
@@ -63,11 +63,16 @@ class SLSTM(nn.Module):
             self.W.bias.zero_()
             self.W.bias.view(heads, 4, size)[:, 1] = torch.linspace(3.0, 6.0, size)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute the inputs' part of all gates."""
+        return (self.W(x),)
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
         """Run from a state; return every h, and the last state."""
-        inputs = self.W(x).unflatten(-1, (self.heads, -1)).permute(1, 2, 0, 3)
+        (inputs,) = entered.each()
+        inputs = inputs.unflatten(-1, (self.heads, -1)).permute(1, 2, 0, 3).contiguous()
         h, state = slstm_scan(inputs, self.R, state)
-        return h.permute(2, 0, 1, 3).flatten(2), state
+        return (h.permute(2, 0, 1, 3).flatten(2),), state
 
 
 class SLSTMBlock(Recurrence):
@@ -89,12 +94,20 @@ class SLSTMBlock(Recurrence):
         zeros = self.slstm.R.new_zeros(self.slstm.heads, batch, self.slstm.R.shape[1])
         return zeros, zeros, zeros, torch.full_like(zeros, _BEFORE)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Normalise the input, and compute its part of all gates."""
+        return self.slstm.enter(self.ln_1(x))
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run the sLSTM over time."""
+        return self.slstm.mix(entered, state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Add the recurrence, then the MLP."""
-        h, state = self.slstm(self.ln_1(x), state)
-        x = x + self.group_norm(h.flatten(0, 1)).view_as(x)
+        (h,) = mixed
+        x = x + self.group_norm(h.reshape(-1, h.shape[-1])).view_as(x)
         gate, up = self.up(self.ln_2(x)).chunk(2, dim=-1)
-        return x + self.down(F.gelu(gate) * up), state
+        return x + self.down(F.gelu(gate) * up)
 
 
 @final

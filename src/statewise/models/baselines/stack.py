@@ -1,11 +1,19 @@
-"""What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout."""
+"""What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout.
+
+A block has three parts: what it computes of each token alone before time is mixed, the recurrence, and what it computes
+of each token alone after. The lowest block reads embeddings, so that its first part is computed once for each symbol;
+the highest block's last part, and the readout, are computed where an answer is asked for, and nowhere else.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence as Items
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from statewise.errors import TransitionError
 from statewise.models.interface import RecurrentModel
@@ -13,6 +21,29 @@ from statewise.models.interface import RecurrentModel
 Sequence = Float[Tensor, "batch time width"]
 # floats that the largest tensor of a chunk of evaluation may take
 CHUNK_FLOATS = 8_000_000
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What a block computes of each token alone, before time is mixed.
+
+    Args:
+        parts: [batch, time, ...] each, or [symbols, ...] where codes are given.
+        codes: the row of the parts that belongs to each token; None where tokens have parts of their own.
+    """
+
+    parts: tuple[Tensor, ...]
+    codes: Int[Tensor, "batch time"] | None = None
+
+    def each(self, begin: int = 0) -> tuple[Tensor, ...]:
+        """Return the parts of every token, [batch, time, ...], from number `begin` on."""
+        parts = self.parts[begin:]
+        return parts if self.codes is None else tuple(pick(part, self.codes) for part in parts)
+
+
+def pick(rows: Float[Tensor, "row *rest"], which: Int[Tensor, "*place"]) -> Tensor:
+    """Return the rows of numbers `which`; gradients of equal numbers are summed row by row, faster than by indexing."""
+    return F.embedding(which, rows.flatten(1)).unflatten(-1, rows.shape[1:])
 
 
 class Recurrence(nn.Module, ABC):
@@ -23,8 +54,55 @@ class Recurrence(nn.Module, ABC):
         """Return the state before the first input."""
 
     @abstractmethod
+    def enter(self, x: Float[Tensor, "*token width"]) -> tuple[Tensor, ...]:
+        """Compute what depends on each token alone, and is needed to mix over time or after it."""
+
+    @abstractmethod
+    def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
+        """Run over time from a state; return what `leave` needs, [batch, time, ...] each, and the state to go on from."""
+
+    @abstractmethod
+    def leave(self, x: Float[Tensor, "*token width"], *mixed: Tensor) -> Float[Tensor, "*token width"]:
+        """Compute the output of each token from its input and from what was mixed."""
+
     def forward(self, x: Sequence, state: Any) -> tuple[Sequence, Any]:
         """Run from a state; return all outputs, and the state to go on from."""
+        mixed, state = self.mix(Entered(self.enter(x)), state)
+        return self.leave(x, *mixed), state
+
+
+def run_blocks(
+    blocks: Items[Recurrence],
+    table: Float[Tensor, "row width"],
+    codes: Int[Tensor, "batch time"],
+    state: Items[Any],
+    asked: Int[Tensor, " answer"] | None = None,
+) -> tuple[Float[Tensor, "*token width"], list[Any]]:
+    """Run blocks one above the other; return what the highest one makes of the tokens, and all states.
+
+    Args:
+        blocks: from the lowest to the highest.
+        table: the inputs that occur.
+        codes: which of them each token is.
+        state: of every block.
+        asked: the numbers of the tokens, sequence after sequence, whose outputs are needed; None for all.
+    """
+    x, after = pick(table, codes), []
+    for place, (block, before) in enumerate(zip(blocks, state, strict=True)):
+        few = place == 0 and len(table) < codes.numel()
+        mixed, reached = block.mix(Entered(block.enter(table), codes) if few else Entered(block.enter(x)), before)
+        after.append(reached)
+        if asked is not None and place == len(blocks) - 1:
+            x, *mixed = (pick(part.flatten(0, 1), asked) for part in (x, *mixed))
+        x = block.leave(x, *mixed)
+    return x, after
+
+
+def number_tokens(
+    rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"], tokens: Tensor
+) -> Int[Tensor, " answer"]:
+    """Return the numbers of tokens, counted sequence after sequence, from their rows and places."""
+    return rows * tokens.shape[1] + places
 
 
 class StackedModel(RecurrentModel, ABC):
@@ -66,11 +144,16 @@ class StackedModel(RecurrentModel, ABC):
         self, tokens: Int[Tensor, "batch time"], state: list[Any]
     ) -> tuple[Float[Tensor, "batch time classes"], list[Any]]:
         """Run all blocks."""
-        x, after = self.embedding(tokens), []
-        for block, before in zip(self._stack(), state, strict=True):
-            x, reached = block(x, before)
-            after.append(reached)
+        x, after = run_blocks(self._stack(), self.embedding.weight, tokens, state)
         return self.readout(self.norm(x)), after
+
+    def answers(
+        self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
+    ) -> Float[Tensor, "answer classes"]:
+        """Run all blocks, the highest one to its end only where an answer is asked for."""
+        asked, state = number_tokens(rows, places, tokens), self.init_state(len(tokens))
+        x, _ = run_blocks(self._stack(), self.embedding.weight, tokens, state, asked)
+        return self.readout(self.norm(x))
 
     def tokens_at_once(self) -> int:
         """Bound the largest tensor of a chunk."""
