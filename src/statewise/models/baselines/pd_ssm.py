@@ -55,12 +55,11 @@ class _SparseScan(torch.autograd.Function):
 def _by_code(columns: Tensor, rows: Tensor, codes: Tensor, shape: torch.Size) -> Float[Tensor, "code column row"]:
     """Sum the products of columns and rows, real and imaginary parts alike, over the steps of each code."""
     columns, rows = (torch.view_as_real(part).flatten(0, 1) for part in (columns, rows))
-    count, (codes, order) = shape[0], codes.flatten().sort()
-    if count >= len(codes):
-        # every step has a code of its own
-        total = columns.new_zeros(shape)
-        total[codes] = columns[order] @ rows[order].mT
-        return total
+    count, codes = shape[0], codes.flatten()
+    if 4 * count > len(codes):
+        # most steps have a code of their own
+        return columns.new_zeros(shape).index_add_(0, codes, columns @ rows.mT)
+    codes, order = codes.sort()
     # two rows a step: the real parts and the imaginary ones
     columns, rows = (part.mT[order].flatten(0, 1) for part in (columns, rows))
     sizes = (2 * torch.bincount(codes, minlength=count)).tolist()

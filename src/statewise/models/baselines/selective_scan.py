@@ -29,13 +29,15 @@ class _SelectiveScan(torch.autograd.Function):
         # time comes first and inner, the longest, last: vector instructions run along it
         step, u, B, C = (part.transpose(0, 1).contiguous() for part in (step, u, B, C))
         rates, first = A.mT.contiguous(), first.mT
+        # powers of two are several times faster here than those of e
+        binary = rates / math.log(2)
         entering = step * u
         raw = first.new_empty(len(step), *first.shape)
         states = first.new_empty(len(step) + 1, *first.shape)
         states[0] = first
         y = torch.empty_like(entering)
         for t in range(len(step)):
-            torch.mul(step[t].unsqueeze(1), rates, out=raw[t]).exp_()
+            torch.mul(step[t].unsqueeze(1), binary, out=raw[t]).exp2_()
             torch.mul(spread[0](raw[t]), states[t], out=states[t + 1])
             states[t + 1].baddbmm_(B[t].unsqueeze(-1), entering[t].unsqueeze(1))
             torch.bmm(C[t].unsqueeze(1), states[t + 1], out=y[t].unsqueeze(1))

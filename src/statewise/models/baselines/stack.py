@@ -1,8 +1,9 @@
 """What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout.
 
 A block has three parts: what it computes of each token alone before time is mixed, the recurrence, and what it computes
-of each token alone after. The lowest block reads embeddings, so that its first part is computed once for each symbol;
-the highest block's last part, and the readout, are computed where an answer is asked for, and nowhere else.
+of each token alone after. The lowest block reads embeddings, so that its first part is computed once for each symbol.
+Where some answers are asked for, what follows is computed for the tokens that they depend on, and the highest block's
+last part where an answer is asked for: padding is computed in the recurrences alone.
 """
 
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from statewise.errors import TransitionError
 from statewise.models.interface import RecurrentModel
 
 Sequence = Float[Tensor, "batch time width"]
+Table = Float[Tensor, "row width"]
 # floats that the largest tensor of a chunk of evaluation may take
 CHUNK_FLOATS = 8_000_000
 
@@ -72,12 +74,8 @@ class Recurrence(nn.Module, ABC):
 
 
 def run_blocks(
-    blocks: Items[Recurrence],
-    table: Float[Tensor, "row width"],
-    codes: Int[Tensor, "batch time"],
-    state: Items[Any],
-    asked: Int[Tensor, " answer"] | None = None,
-) -> tuple[Float[Tensor, "*token width"], list[Any]]:
+    blocks: Items[Recurrence], table: Table, codes: Int[Tensor, "batch time"], state: Items[Any]
+) -> tuple[Float[Tensor, "batch time width"], list[Any]]:
     """Run blocks one above the other; return what the highest one makes of the tokens, and all states.
 
     Args:
@@ -85,24 +83,49 @@ def run_blocks(
         table: the inputs that occur.
         codes: which of them each token is.
         state: of every block.
-        asked: the numbers of the tokens, sequence after sequence, whose outputs are needed; None for all.
     """
     x, after = pick(table, codes), []
     for place, (block, before) in enumerate(zip(blocks, state, strict=True)):
         few = place == 0 and len(table) < codes.numel()
         mixed, reached = block.mix(Entered(block.enter(table), codes) if few else Entered(block.enter(x)), before)
-        after.append(reached)
-        if asked is not None and place == len(blocks) - 1:
-            x, *mixed = (pick(part.flatten(0, 1), asked) for part in (x, *mixed))
         x = block.leave(x, *mixed)
+        after.append(reached)
     return x, after
 
 
-def number_tokens(
-    rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"], tokens: Tensor
-) -> Int[Tensor, " answer"]:
-    """Return the numbers of tokens, counted sequence after sequence, from their rows and places."""
-    return rows * tokens.shape[1] + places
+def run_for_answers(
+    blocks: Items[Recurrence],
+    table: Table,
+    codes: Int[Tensor, "batch time"],
+    rows: Int[Tensor, " answer"],
+    places: Int[Tensor, " answer"],
+) -> Float[Tensor, "answer width"]:
+    """Run blocks from the beginning of sequences; return what the highest one makes of some tokens.
+
+    Args:
+        blocks: from the lowest to the highest.
+        table: the inputs that occur.
+        codes: which of them each token is.
+        rows: the sequence of each answer.
+        places: the token of it after which the answer is asked for.
+    """
+    batch, time = codes.shape
+    # answers depend on what comes before them in their sequence
+    last = places.new_full((batch,), -1).scatter_reduce(0, rows, places, "amax")
+    needed = torch.arange(time, device=codes.device) <= last.unsqueeze(1)
+    kept, asked = needed.flatten().nonzero().squeeze(1), rows * time + places
+    # of the tokens that are not kept anything may be read: no answer depends on it
+    where = (needed.flatten().cumsum(0) - 1).clamp(min=0).view(batch, time)
+    few = len(table) < len(kept)
+    x, inputs = (table, codes) if few else (pick(table, codes.flatten()[kept]), where)
+    for place, block in enumerate(blocks):
+        mixed, _ = block.mix(Entered(block.enter(x), inputs), block.init_state(batch))
+        chosen = asked if place == len(blocks) - 1 else kept
+        x = block.leave(
+            pick(x, inputs.flatten()[chosen]), *(pick(part.flatten(0, 1), chosen) for part in mixed)
+        )
+        inputs = where
+    return x
 
 
 class StackedModel(RecurrentModel, ABC):
@@ -150,10 +173,8 @@ class StackedModel(RecurrentModel, ABC):
     def answers(
         self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
     ) -> Float[Tensor, "answer classes"]:
-        """Run all blocks, the highest one to its end only where an answer is asked for."""
-        asked, state = number_tokens(rows, places, tokens), self.init_state(len(tokens))
-        x, _ = run_blocks(self._stack(), self.embedding.weight, tokens, state, asked)
-        return self.readout(self.norm(x))
+        """Run all blocks, but for padding."""
+        return self.readout(self.norm(run_for_answers(self._stack(), self.embedding.weight, tokens, rows, places)))
 
     def tokens_at_once(self) -> int:
         """Bound the largest tensor of a chunk."""

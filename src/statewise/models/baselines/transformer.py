@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.errors import RunError, TransitionError
-from statewise.models.baselines.stack import Entered, Recurrence, number_tokens, run_blocks
+from statewise.models.baselines.stack import Entered, Recurrence, run_blocks, run_for_answers
 from statewise.models.interface import RecurrentModel
 
 Positions = Literal["learned", "none"]
@@ -115,10 +115,8 @@ class TransformerTracker(RecurrentModel):
     def answers(
         self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
     ) -> Float[Tensor, "answer classes"]:
-        """Run all blocks, the highest one to its end only where an answer is asked for."""
-        asked, state = number_tokens(rows, places, tokens), self.init_state(len(tokens))
-        x, _ = run_blocks(self._stack(), *self._inputs(tokens, 0), state, asked)
-        return self.readout(self.norm(x))
+        """Run all blocks, but for padding."""
+        return self.readout(self.norm(run_for_answers(self._stack(), *self._inputs(tokens, 0), rows, places)))
 
     def _inputs(self, tokens: Int[Tensor, "batch time"], begin: int) -> tuple[Tensor, Tensor]:
         """Return all inputs that can occur, and which of them each token is: symbols, or pairs of place and symbol."""
