@@ -7,7 +7,8 @@ last part where an answer is asked for: padding is computed in the recurrences a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence as Items
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +62,7 @@ class Recurrence(nn.Module, ABC):
 
     @abstractmethod
     def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
-        """Run over time from a state; return what `leave` needs, [batch, time, ...] each, and the state to go on from."""
+        """Run over time from a state; return what `leave` needs, [batch, time, ...] each, and the last state."""
 
     @abstractmethod
     def leave(self, x: Float[Tensor, "*token width"], *mixed: Tensor) -> Float[Tensor, "*token width"]:
@@ -121,9 +122,7 @@ def run_for_answers(
     for place, block in enumerate(blocks):
         mixed, _ = block.mix(Entered(block.enter(x), inputs), block.init_state(batch))
         chosen = asked if place == len(blocks) - 1 else kept
-        x = block.leave(
-            pick(x, inputs.flatten()[chosen]), *(pick(part.flatten(0, 1), chosen) for part in mixed)
-        )
+        x = block.leave(pick(x, inputs.flatten()[chosen]), *(pick(part.flatten(0, 1), chosen) for part in mixed))
         inputs = where
     return x
 
