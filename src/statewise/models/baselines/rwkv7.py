@@ -147,7 +147,7 @@ class RWKV7Block(nn.Module):
         codes = torch.cat([first, symbols * tokens[:, :-1] + tokens[:, 1:]], dim=1)
         return Entered(self.time_mix.enter(x, before - x, None), codes), pick(inner, tokens[:, -1])
 
-    def mix(self, x: Sequence, parts: tuple[Tensor, ...], last: Last, S: Matrix) -> tuple[Sequence, Sequence, Matrix]:
+    def mix(self, x: Sequence, parts: tuple[Tensor, ...], last: Last, S: Matrix) -> tuple[Sequence, Tensor, Matrix]:
         """Add the recurrence; return the sum, its norm beside how far the one before is away, and the last S."""
         recurrent, bonus, gate = parts
         y, S = self.time_mix.mix(recurrent, S)
