@@ -197,7 +197,7 @@ def _pd_ssm(batch: int, time: int) -> Case:
     first = torch.view_as_complex(D.new_zeros(batch, WIDTH, 2))
 
     def ours() -> Tensor:
-        return torch.view_as_real(sparse_scan(soft, *map(torch.view_as_complex, (D, b)), first, codes))
+        return torch.view_as_real(sparse_scan(soft, torch.view_as_complex(D), torch.view_as_complex(b), first, codes))
 
     def loop() -> Tensor:
         diagonal, added = map(torch.view_as_complex, (D, b))

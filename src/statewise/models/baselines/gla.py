@@ -76,10 +76,12 @@ def gated_attention(
         state: the matrices before the first step.
     """
     outputs = []
-    for *chunk, fading in zip(*(part.split(_CHUNK, dim=1) for part in (q, k, v, decay)), strict=True):
+    for q_chunk, k_chunk, v_chunk, fading in zip(
+        *(part.split(_CHUNK, dim=1) for part in (q, k, v, decay)), strict=True
+    ):
         total = fading.cumsum(dim=1)
         take = _take_split if float(total.detach()[:, -1].min()) > -_WIDEST else _take_pairs
-        o, state = take(*chunk, total, state)
+        o, state = take(q_chunk, k_chunk, v_chunk, total, state)
         outputs.append(o)
     return torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0], state
 

@@ -72,14 +72,15 @@ class Mamba3Mixer(Recurrence):
     def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
         """Run from a state."""
         parts, gate = entered.each()
-        angles, *rest = (part.flatten(0, 1) for part in state)
+        angles, *before = (part.flatten(0, 1) for part in state)
+        S, key, value = before
         rows = parts.transpose(1, 2).flatten(0, 1)
         sizes = (_STATE, _STATE, self.inner // self.heads, _ANGLES, 1, 1, 1)
         q, k, v, turn, *scalars = rows.split(sizes, dim=-1)
         # whole turns change nothing
         angles = (turn.cumsum(dim=1) + angles.unsqueeze(1)).remainder(2 * math.pi)
         q, k = _turn(torch.stack([q, k]), angles)
-        o, last = trapezoidal_attention(q, k, v, *(part.squeeze(-1) for part in scalars), state=tuple(rest))
+        o, last = trapezoidal_attention(q, k, v, *(part.squeeze(-1) for part in scalars), state=(S, key, value))
         o = torch.addcmul(o, v, self.D.repeat(len(parts)).view(-1, 1, 1))
         after = (part.unflatten(0, (len(parts), self.heads)) for part in (angles[:, -1], *last))
         angles, S, k, v = after
