@@ -10,7 +10,7 @@ from statewise.store.database import DATABASE, FORMAT
 from statewise.store.export import exporter
 from statewise.store.merge import merge_into
 from statewise.store.record_files import read_records, read_run
-from statewise.store.rows import COLUMNS, LENGTH, StoredRun
+from statewise.store.rows import COLUMNS, LENGTH, StoredRun, constants_of
 from statewise.store.store import LARGEST_WEIGHTS, Store
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "LENGTH",
     "Store",
     "StoredRun",
+    "constants_of",
     "exporter",
     "merge_into",
     "read_records",
