@@ -12,11 +12,20 @@ from statewise.files import cannot_write
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# letters of a name that a legend or a title has room for
+_LONGEST_NAME = 60
+
 
 def check_figure_file(file: Path) -> None:
     """Refuse a file that is no picture before any work is done for it."""
     if file.suffix not in (".png", ".svg"):
         raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
+
+
+def plain_text(name: str) -> str:
+    """Return a name as a figure shows it: in one line, short, and neither formula nor hidden from the legend."""
+    shown = shorten(name, _LONGEST_NAME).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 @contextmanager
