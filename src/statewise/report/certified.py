@@ -1,9 +1,9 @@
-"""What is decided of a store's runs: by their records, or by a bounded search in the weights that the store kept."""
+"""What is decided of a store's runs: by their records, by a bounded search in kept weights, or by their own tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, get_args
 
 from statewise.errors import StatewiseError
 from statewise.machines import machine
@@ -17,8 +17,9 @@ from statewise.theory.certify import certify
 
 # the work of a page is bounded: networks that are certified, and hidden-state updates of each search
 MOST_NETWORKS, WORK = 30, 100_000
-Kind = Literal["proven", "polished", "horizon", "refuted", "unknown", "not certified"]
-_NOT_CERTIFIED: Kind = "not certified"
+Kind = Literal["not learned", "wrong", "refuted", "unknown", "not certified", "horizon", "polished", "proven"]
+# from the weakest to the strongest
+_ORDER: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,15 @@ class RunVerdict:
 
     Args:
         kind: "proven" at every length; "polished" and "horizon" up to a length, after polish or as trained; "refuted"
-            by a sequence; "unknown" after a search; or "not certified" at all.
-        length: up to which all sequences are right, or of the sequence that refutes.
+            by a counterexample; "wrong" on a test sequence; "not learned", wrong on training lengths; "unknown" after a
+            search; or "not certified", where every test sequence is right and nothing was searched.
+        length: up to which all sequences are right, or of a sequence that is not.
+        wrong: beyond a "horizon", the shortest length at which a test sequence was answered wrongly.
     """
 
     kind: Kind
     length: int | None = None
+    wrong: int | None = None
 
     def __str__(self) -> str:
         """Write it for a reader: "refuted at length 14"."""
@@ -40,52 +44,60 @@ class RunVerdict:
         return {
             "proven": "proven at every length",
             "polished": f"polished: proven to length {at}",
-            "horizon": f"proven to length {at}",
+            "horizon": f"proven to length {at}"
+            + ("" if self.wrong is None else f", wrong on tests of length {self.wrong:,}"),
             "refuted": f"refuted at length {at}",
+            "wrong": f"wrong on tests of length {at}",
+            "not learned": "wrong on training lengths",
             "unknown": "undecided",
             "not certified": "not certified",
         }[self.kind]
 
 
-NOT_CERTIFIED = RunVerdict(_NOT_CERTIFIED)
+NOT_CERTIFIED = RunVerdict("not certified")
 
 
 def verdicts_of(store: Store, entries: Iterable[Entry], tasks: Sequence[TaskResults]) -> dict[str, RunVerdict]:
     """Return what is decided of runs, by key.
 
-    A record that was polished has its proven length. Of the others, the networks that the table shows are certified,
-    one of each row before a second of any, as long as the budget lasts.
+    A network that was polished has its proven length. Of the others that are right on training lengths, those that the
+    table shows are certified, one of each row before a second of any, as long as the budget lasts. What is wrong on
+    its own test sequences needs no search.
 
     Args:
         store: open to be read.
         entries: all runs of the store.
         tasks: the table of its results.
     """
+    entries = list(entries)
     found = {entry.key: verdict for entry in entries if (verdict := _recorded(entry)) is not None}
+    tested = {entry.key: verdict for entry in entries if (verdict := _tested(entry)) is not None}
     seeds = zip_longest(*(row.best.entries for task in tasks for row in task.rows))
     budget = MOST_NETWORKS
     for entry in (entry for some in seeds for entry in some if entry is not None):
-        if budget == 0:
-            break
-        if entry.key in found:
+        decided = found.get(entry.key) or tested.get(entry.key, NOT_CERTIFIED)
+        if budget == 0 or decided.kind in ("polished", "not learned"):
             continue
         verdict = _certified(store, entry)
         if verdict is not None:
-            found[entry.key] = verdict
             budget -= 1
-    return found
+            found[entry.key] = replace(verdict, wrong=decided.length) if verdict.kind == "horizon" else verdict
+        if verdict is not None and verdict.kind == "unknown" and decided.kind == "wrong":
+            found[entry.key] = decided
+    return tested | found
 
 
 def summarise(entries: Sequence[Entry], verdicts: Mapping[str, RunVerdict]) -> list[str]:
     """Write what is decided of the runs of a row, the weakest first: "2 refuted at length 14"."""
     ended = [entry for entry in entries if entry.status != "diverged"]
     kinds = grouped((verdicts.get(entry.key, NOT_CERTIFIED) for entry in ended), lambda verdict: verdict.kind)
-    order = ("refuted", "unknown", _NOT_CERTIFIED, "horizon", "polished", "proven")
     lines = []
-    for kind in (kind for kind in order if kind in kinds):
-        lengths = [verdict.length for verdict in kinds[kind] if verdict.length is not None]
+    for kind in (kind for kind in _ORDER if kind in kinds):
         # the shortest counterexample and the least proven length hold for all of them
-        least = RunVerdict(kind, min(lengths, default=None))
+        lengths = [verdict.length for verdict in kinds[kind] if verdict.length is not None]
+        wrong = [verdict.wrong for verdict in kinds[kind] if verdict.wrong is not None]
+        all_wrong = len(wrong) == len(kinds[kind])
+        least = RunVerdict(kind, min(lengths, default=None), min(wrong) if all_wrong else None)
         lines.append(str(least) if len(kinds) == 1 and len(ended) == 1 else f"{len(kinds[kind])} {least}")
     return lines
 
@@ -96,6 +108,14 @@ def _recorded(entry: Entry) -> RunVerdict | None:
     if polished is None or polished.status != "converged" or polished.horizon is None:
         return None
     return RunVerdict("polished", polished.horizon)
+
+
+def _tested(entry: Entry) -> RunVerdict | None:
+    """Return what a run's own test sequences decide; None where all of them are right, or none was read."""
+    if entry.score_id is not None and entry.score_id < 1:
+        return RunVerdict("not learned")
+    wrong = [length for length, score in entry.scores.items() if score < 1]
+    return RunVerdict("wrong", min(wrong)) if wrong else None
 
 
 def _certified(store: Store, entry: Entry) -> RunVerdict | None:
