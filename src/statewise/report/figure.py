@@ -36,15 +36,18 @@ def figure_of(file: Path) -> "Iterator[Axes]":
 
 
 @contextmanager
-def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
+def panels_of(file: Path, count: int, rows: int = 1, also: Path | None = None) -> "Iterator[list[Axes]]":
     """Yield axes side by side, in one row or several, which share their height, and write them to the file at the end.
 
     Args:
         file: a .png or .svg file.
         count: how many there are.
         rows: in how many rows; places that are left over stay empty.
+        also: a second such file with the same picture.
     """
-    check_figure_file(file)
+    files = [file] if also is None else [file, also]
+    for one in files:
+        check_figure_file(one)
     import matplotlib
 
     matplotlib.use("Agg")
@@ -60,11 +63,14 @@ def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
         axes.set_axis_off()
     try:
         yield panels[:count]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # without a time and random names, the same numbers give the same file
-        dated = {"Date": None} if file.suffix == ".svg" else None
-        with pyplot.rc_context({"svg.hashsalt": "statewise"}):
-            figure.savefig(file, dpi=150, metadata=dated)
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # without a time and random names, the same numbers give the same file
+            dated = {"Date": None} if file.suffix == ".svg" else None
+            with pyplot.rc_context({"svg.hashsalt": "statewise"}):
+                figure.savefig(file, dpi=150, metadata=dated)
+            # the next file has the same picture, which is laid out already
+            figure.set_layout_engine("none")
     except OSError as error:
         raise cannot_write(file, error) from None
     finally:

@@ -101,16 +101,16 @@ def write_curves(out: Path, name: str, tasks: Sequence[TaskResults]) -> list[Pat
     files = []
     for number, (names, panels) in enumerate(parts):
         stem = name if len(parts) == 1 else f"{name}-{number + 1}"
-        for file in (out / f"{stem}.png", out / f"{stem}.svg"):
-            with panels_of(file, len(panels), -(-len(panels) // _ACROSS)) as drawn:
-                lowest = min(spread.mean for panel in panels for curve in panel.curves for _, spread in curve.scores)
-                for axes, panel in zip(drawn, panels, strict=True):
-                    _draw(axes, panel, names)
-                    axes.set_ylim(min(-0.1, lowest - 0.05), 1.08)
-                for axes in drawn[::_ACROSS]:
-                    axes.set_ylabel("score (0 chance, 1 perfect)")
-                common_legend(drawn, "Score against length, mean over seeds")
-            files.append(file)
+        pictures = out / f"{stem}.png", out / f"{stem}.svg"
+        lowest = min(spread.mean for panel in panels for curve in panel.curves for _, spread in curve.scores)
+        with panels_of(pictures[0], len(panels), -(-len(panels) // _ACROSS), pictures[1]) as drawn:
+            for axes, panel in zip(drawn, panels, strict=True):
+                _draw(axes, panel, names)
+                axes.set_ylim(min(-0.1, lowest - 0.05), 1.08)
+            for axes in drawn[::_ACROSS]:
+                axes.set_ylabel("score (0 chance, 1 perfect)")
+            common_legend(drawn, "Score against length, mean over seeds")
+        files += pictures
     return files
 
 
