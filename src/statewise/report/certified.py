@@ -92,13 +92,14 @@ def summarise(entries: Sequence[Entry], verdicts: Mapping[str, RunVerdict]) -> l
     ended = [entry for entry in entries if entry.status != "diverged"]
     kinds = grouped((verdicts.get(entry.key, NOT_CERTIFIED) for entry in ended), lambda verdict: verdict.kind)
     lines = []
-    for kind in (kind for kind in _ORDER if kind in kinds):
+    for some in (kinds[kind] for kind in _ORDER if kind in kinds):
         # the shortest counterexample and the least proven length hold for all of them
-        lengths = [verdict.length for verdict in kinds[kind] if verdict.length is not None]
-        wrong = [verdict.wrong for verdict in kinds[kind] if verdict.wrong is not None]
-        all_wrong = len(wrong) == len(kinds[kind])
-        least = RunVerdict(kind, min(lengths, default=None), min(wrong) if all_wrong else None)
-        lines.append(str(least) if len(kinds) == 1 and len(ended) == 1 else f"{len(kinds[kind])} {least}")
+        lengths = [verdict.length for verdict in some if verdict.length is not None]
+        wrong = [verdict.wrong for verdict in some if verdict.wrong is not None]
+        least = replace(
+            some[0], length=min(lengths, default=None), wrong=min(wrong) if len(wrong) == len(some) else None
+        )
+        lines.append(str(least) if len(ended) == 1 else f"{len(some)} {least}")
     return lines
 
 
