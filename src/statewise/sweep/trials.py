@@ -311,6 +311,7 @@ class _Runner:
         return record
 
     def _run_here(self, job: Job, own: type) -> None:
+        from statewise.models import own_source
         from statewise.runs.execution import PlannedRun, execute_one
 
         self.ran += 1
@@ -327,7 +328,9 @@ class _Runner:
         except StatewiseError as error:
             record = failed_record(job, str(error))
         self.here[job.key] = record
-        self.store.add([record], {} if weights is None else {job.key: weights})
+        texts = [own_source(own).kept, None if job.machine is None else job.machine.encode()]
+        kept = [text for text in texts if text is not None]
+        self.store.add([record], {} if weights is None else {job.key: weights}, kept)
         shutil.rmtree(folder, ignore_errors=True)
 
 
