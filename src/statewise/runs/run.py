@@ -19,7 +19,7 @@ from statewise.runs.directory import (
     read_record,
     read_source,
 )
-from statewise.runs.record import Record, RecordedPolish
+from statewise.runs.record import Record, RecordedPolish, RecordedScore
 from statewise.tasks import Lengths, SequenceTask, Source, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
@@ -139,14 +139,18 @@ class Run(Result):
             return {**({} if self.manifest is None else self.manifest.facts), "run": where}
         scores = {score.length: score.score for score in self.record.scores}
         polished = self.record.polished
-        return ({} if polished is None else {"polished": polished.model_dump(mode="json")}) | {
-            "run": where,
-            "status": self.record.status,
-            "score_id": self.record.score_id,
-            "score_ood": scores.get(max(scores, default=0)),
-            "steps": self.record.steps,
-            "seconds": self.record.seconds,
-        }
+        return (
+            ({} if polished is None else {"polished": polished.model_dump(mode="json")})
+            | {
+                "run": where,
+                "status": self.record.status,
+                "score_id": self.record.score_id,
+                "score_ood": scores.get(max(scores, default=0)),
+                "steps": self.record.steps,
+                "seconds": self.record.seconds,
+            }
+            | ({} if (whole := self.record.pooled) is None else {"score_test": whole.score, "constant": whole.constant})
+        )
 
     def lines(self) -> Lines:
         """Return the run for a reader."""
@@ -161,9 +165,22 @@ class Run(Result):
             ("run", f"{where}: {self.name} on {self.record.config.task}, {self.record.status}"),
             ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
             ("training lengths", f"score {inside:.3f}"),
-            *((f"length {score.length:,}", f"score {score.score:.3f}") for score in self.record.scores),
+            *(_score_line(f"length {score.length:,}", score) for score in self.record.scores),
+            *_test_set_lines(self.record),
             *_polish_lines(self.record.polished),
         ]
+
+
+def _score_line(name: str, score: RecordedScore) -> tuple[str, str]:
+    """Return a score, beside that of the best constant answer where it is known."""
+    shown = f"score {score.score:.3f}" + ("" if score.majority is None else f"  constant answer {score.constant:.3f}")
+    return name, shown if score.at_end is None else f"{shown}  at the end: score {score.at_end.score:.3f}"
+
+
+def _test_set_lines(record: Record) -> Lines:
+    """Return the score of a user's own test set as a whole."""
+    whole = record.pooled
+    return [] if whole is None or len(record.scores) < 2 else [_score_line("all lengths", whole)]
 
 
 def _polish_lines(polished: RecordedPolish | None) -> Lines:

@@ -6,7 +6,7 @@ from statewise.tasks.catalogue import SOURCES, build_source, has_machine
 from statewise.tasks.generated import Drawn, GeneratedSource, GeneratedTask
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
 from statewise.tasks.source import Names, SequenceSource, SequenceTask, Source
-from statewise.tasks.task import ERROR, Task, legal_moves
+from statewise.tasks.task import ERROR, Task, draws_for, legal_moves
 
 __all__ = [
     "ERROR",
@@ -25,6 +25,7 @@ __all__ = [
     "Supervision",
     "Task",
     "build_source",
+    "draws_for",
     "has_machine",
     "legal_moves",
     "sampling_of",

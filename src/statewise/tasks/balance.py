@@ -29,6 +29,18 @@ def sampling_of(name: str) -> Sampling:
     raise unknown_name("way to draw sequences", name, get_args(Sampling))
 
 
+def constant_share(machine: Machine, legal: Bool[np.ndarray, "state symbol"], length: int) -> float:
+    """Return how often the best constant answer is right where each symbol is uniform among those that may follow."""
+    chances = np.zeros(machine.states)
+    chances[machine.start] = 1.0
+    step = np.zeros((machine.states, machine.states))
+    before, symbol = np.nonzero(legal)
+    np.add.at(step, (before, machine.delta[before, symbol]), 1.0 / legal.sum(axis=1)[before])
+    for _ in range(length):
+        chances = chances @ step
+    return float(np.bincount(machine.outputs, weights=chances).max())
+
+
 class PathCounts:
     """How many sequences of each length lead to each state, and draws among those that do.
 
@@ -94,6 +106,16 @@ class PathCounts:
                 inside.append(self.longer(inside[-1]))
             for t in reversed(range(len(inside))):
                 state, tokens[:, first + t] = self._back(generator, inside[t], state)
+        return tokens
+
+    def draw_lengths(
+        self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]
+    ) -> Int[np.ndarray, "batch time"]:
+        """Draw a sequence of each length, balanced among those of the same length, padded with 0."""
+        tokens = np.zeros((len(lengths), int(lengths.max(initial=0))), dtype=np.int64)
+        for length in np.unique(lengths).tolist():
+            rows = np.flatnonzero(lengths == length)
+            tokens[rows, :length] = self.draw(generator, length, len(rows))
         return tokens
 
     def _ends(self, generator: np.random.Generator, counts: LogCounts, count: int) -> Int[np.ndarray, " batch"]:

@@ -8,9 +8,10 @@ from statewise.expressions import Call, call, parse
 from statewise.machines import Machine, machine
 from statewise.machines.machine_files import SUFFIXES
 from statewise.tasks.source import SequenceSource
+from statewise.tasks.words import words
 
 # add a source that has no machine here: its name is then a task everywhere that options name one
-SOURCES: dict[str, Callable[..., SequenceSource]] = {}
+SOURCES: dict[str, Callable[..., SequenceSource]] = {"words": words}
 
 
 def build_source(task: str) -> Machine | SequenceSource:

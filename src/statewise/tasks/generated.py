@@ -48,9 +48,8 @@ class GeneratedSource(SequenceSource):
     aligned: bool = False
     options: Mapping[str, Any] | None = None
 
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The options that a run on it has unless others are given."""
+    def defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options that a run on it has unless others are given."""
         return self.options or {}
 
     def task(self, lengths: Lengths, supervision: Supervision, samples: int | None, validation: int) -> "GeneratedTask":

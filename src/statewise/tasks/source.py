@@ -140,9 +140,13 @@ class SequenceSource(Names, ABC):
     """A source without a machine, which makes its own tasks."""
 
     @property
+    def digest(self) -> str | None:
+        """The hash of what its name does not determine: of sequences in files; None if there is nothing of the kind."""
+        return None
+
     @abstractmethod
-    def defaults(self) -> Mapping[str, Any]:
-        """The options that a run on it has unless others are given."""
+    def defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options that a run on it has, beside those that are given, unless others are given."""
 
     @abstractmethod
     def task(self, lengths: Lengths, supervision: Supervision, samples: int | None, validation: int) -> SequenceTask:

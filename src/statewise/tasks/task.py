@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int
 from statewise.errors import TaskError
 from statewise.machines import Machine
 from statewise.randomness import stream
-from statewise.tasks.balance import PathCounts, Sampling
+from statewise.tasks.balance import PathCounts, Sampling, constant_share
 from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end
 from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 
@@ -22,6 +22,8 @@ from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 ERROR = "error"
 # draws without a new sequence before a set is called exhausted
 _PATIENCE = 200
+# where a constant answer scores more than this on uniform sequences, training sequences are balanced
+_SKEWED = 0.05
 # blocks that are kept, for several runs that share a task
 _BLOCKS_KEPT = 32
 
@@ -35,6 +37,16 @@ def legal_moves(machine: Machine) -> Bool[np.ndarray, "state symbol"]:
     while (smaller := legal & legal.any(axis=1)[machine.delta]).sum() < legal.sum():
         legal = smaller
     return legal
+
+
+def draws_for(machine: Machine, longest: int) -> Sampling:
+    """Return how training sequences of a machine are drawn by default: balanced where a constant answer would do well.
+
+    Args:
+        machine: what answers.
+        longest: the longest training length.
+    """
+    return "balanced" if Task(machine, Lengths(1, longest)).constant > _SKEWED else "uniform"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +64,7 @@ class Task:
         validation: how many further sequences, none of them used in training, are set aside (with `samples` only).
         tests: whether test sequences are drawn "uniform", symbol by symbol, or "balanced": with outputs, and states
             within them, as equally frequent as the machine allows.
+        draws: the same for training sequences.
     """
 
     machine: Machine
@@ -60,6 +73,7 @@ class Task:
     samples: int | None = None
     validation: int = 0
     tests: Sampling = "uniform"
+    draws: Sampling = "uniform"
 
     def __post_init__(self) -> None:
         if self.samples is not None and (self.samples < 1 or self.validation < 0):
@@ -91,6 +105,12 @@ class Task:
     def classes(self) -> int:
         """How many outputs sequences end in; the error class, and one of the start alone, do not count."""
         return len(self._ends)
+
+    @property
+    def constant(self) -> float:
+        """The score of the best constant answer on uniform sequences of the longest training length."""
+        share = constant_share(self.machine, self._legal, self.lengths.longest)
+        return (share - 1 / self.classes) / (1 - 1 / self.classes)
 
     @property
     def moves(self) -> int:
@@ -140,7 +160,7 @@ class Task:
                 del self._blocks[next(iter(self._blocks))]
             generator = stream(seed, "train", first, size)
             lengths = np.concatenate([self.lengths.draw(generator, size, p) for p in range(first, after)])
-            tokens = self._draw(generator, lengths)
+            tokens = self._draw(generator, lengths, self.draws)
             self._blocks[key] = tokens, lengths, self._outputs(tokens)
         rows = slice((position - first) * size, (position - first + 1) * size)
         tokens, lengths, outputs = (part[rows] for part in self._blocks[key])
@@ -168,9 +188,8 @@ class Task:
         key = (seed, length, count)
         if key in self._tests:
             return self._tests[key]
-        lengths, generator = np.full(count, length), stream(seed, "test", length, count)
-        balanced = self.tests == "balanced"
-        tokens = self._paths.draw(generator, length, count) if balanced else self._draw(generator, lengths)
+        lengths = np.full(count, length)
+        tokens = self._draw(stream(seed, "test", length, count), lengths, self.tests)
         batch = ask_at_end(tokens, lengths, self._outputs(tokens), self.machine.symbols)
         # evaluations during training ask for the same sequences again and again
         if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
@@ -195,12 +214,15 @@ class Task:
         return reached
 
     def draw(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Batch:
-        """Draw sequences symbol by symbol, uniformly among those that may follow."""
-        return self._asked(self._draw(generator, lengths), lengths)
+        """Draw training sequences."""
+        return self._asked(self._draw(generator, lengths, self.draws), lengths)
 
     def _draw(
-        self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]
+        self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"], sampling: Sampling
     ) -> Int[np.ndarray, "batch time"]:
+        """Draw sequences symbol by symbol, uniformly among those that may follow, or balanced."""
+        if sampling == "balanced":
+            return self._paths.draw_lengths(generator, lengths)
         longest = int(lengths.max()) if len(lengths) else 0
         if self._legal.all():
             tokens = generator.integers(0, self.machine.symbols, size=(len(lengths), longest))
@@ -238,7 +260,8 @@ class Task:
             while len(found) < wanted:
                 before = len(found)
                 lengths = self.lengths.draw(generator, max(1024, wanted))
-                for word, length in zip(self._draw(generator, lengths), lengths.tolist(), strict=True):
+                drawn = self._draw(generator, lengths, self.draws)
+                for word, length in zip(drawn, lengths.tolist(), strict=True):
                     if len(found) < wanted:
                         found.setdefault((length, word[:length].tobytes()), word[:length])
                 barren = 0 if len(found) > before else barren + 1

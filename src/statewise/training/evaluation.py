@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from statewise.models.interface import SequenceModel
@@ -14,6 +14,9 @@ from statewise.tasks import Batch, SequenceTask, Task
 from statewise.training.loss import objective
 from statewise.training.metrics import Coverage, HeldOut, Score
 from statewise.training.plans import Loss
+
+# symbols whose logits are computed at once, and validation symbols that are read at once
+_SYMBOLS_AT_ONCE, _HELD_OUT_AT_ONCE = 1 << 18, 1 << 20
 
 
 def evaluate_model(
@@ -38,7 +41,9 @@ def pooled(scores: list[Score]) -> Score:
     """Pool the scores of several lengths as one of their longest."""
     count, correct = sum(s.count for s in scores), sum(s.correct for s in scores)
     majority = sum(s.majority * s.count for s in scores) / count
-    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
+    ends = [s.at_end for s in scores if s.at_end is not None]
+    at_end = pooled(ends) if ends else None
+    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority, at_end=at_end)
 
 
 def evaluate_held_out(
@@ -48,16 +53,20 @@ def evaluate_held_out(
     if not task.validation:
         return None
     batch = task.held_out(seed)
+    at_once = max(1, _HELD_OUT_AT_ONCE // batch.tokens.shape[1])
+    parts = [batch.rows(slice(i, i + at_once)) for i in range(0, len(batch.lengths), at_once)]
     with torch.no_grad():
-        value = objective(model, batch, loss).item()
-        answers = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)).argmax(dim=-1)
-    return HeldOut(len(batch.lengths), value, float((answers.numpy() == batch.finals).mean()))
+        values = [objective(model, part, loss).item() for part in parts]
+        answers = [model.at_end(torch.from_numpy(p.tokens), torch.from_numpy(p.lengths)).argmax(dim=-1) for p in parts]
+    weighted = sum(v * p.answers for v, p in zip(values, parts, strict=True)) / batch.answers
+    value = values[0] if len(values) == 1 else weighted
+    return HeldOut(len(batch.lengths), value, float((torch.cat(answers).numpy() == batch.finals).mean()))
 
 
 def evaluate_batch(
     model: SequenceModel, task: SequenceTask, length: int, batch: Batch, coverage: bool = False
 ) -> Score:
-    """Evaluate a model at the end of sequences.
+    """Evaluate a model at the end of sequences, or, where a batch asks for that, after each symbol.
 
     Args:
         model: what is evaluated.
@@ -66,6 +75,8 @@ def evaluate_batch(
         batch: the sequences; those of several lengths are read length by length.
         coverage: whether the score says what of the machine they walked, where there is one.
     """
+    if batch.asked is not None:
+        return _evaluate_symbols(model, task, length, batch, batch.asked)
     tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
     answers = torch.empty_like(finals)
@@ -76,6 +87,32 @@ def evaluate_batch(
     majority = int(torch.bincount(finals).max()) / len(finals)
     covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
     return Score(length, len(finals), right, task.classes, majority, covered)
+
+
+def _evaluate_symbols(
+    model: SequenceModel, task: SequenceTask, length: int, batch: Batch, asked: Bool[np.ndarray, "batch time"]
+) -> Score:
+    """Evaluate a model after each symbol, and at the end; sequences of similar lengths are read together."""
+    right = np.zeros(batch.outputs.shape, dtype=bool)
+    order = np.argsort(-batch.lengths, kind="stable")
+    with torch.no_grad():
+        while len(order):
+            longest = int(batch.lengths[order[0]])
+            rows = order[: max(1, min(model.sequences_at_once(longest), _SYMBOLS_AT_ONCE // longest))]
+            order = order[len(rows) :]
+            logits = model(torch.from_numpy(batch.tokens[rows, :longest]))
+            # logits that are no numbers are no answer
+            answers = torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1)).numpy()
+            right[rows, :longest] = answers == batch.outputs[rows, :longest]
+    ends = right[np.arange(len(right)), batch.lengths - 1]
+    at_end = Score(length, len(ends), int(ends.sum()), task.classes, _majority(batch.finals))
+    count, correct = int(asked.sum()), int((right & asked).sum())
+    return Score(length, count, correct, task.classes, _majority(batch.outputs[asked]), at_end=at_end)
+
+
+def _majority(answers: Int[np.ndarray, " answer"]) -> float:
+    """Return the share of the most frequent answer."""
+    return int(np.bincount(answers).max()) / len(answers)
 
 
 def _answers(model: SequenceModel, task: SequenceTask, tokens: Tensor) -> Tensor:

@@ -59,6 +59,7 @@ class Score:
         classes: how many answers there are, so that guessing is right 1/m of the time.
         majority: the share of the most frequent answer among these sequences: the accuracy of the best constant answer.
         coverage: what of the machine they walked, where that was asked for.
+        at_end: where answers were asked for after each symbol, which are then what is counted, the score at the end.
     """
 
     length: int
@@ -67,6 +68,7 @@ class Score:
     classes: int
     majority: float
     coverage: "Coverage | None" = None
+    at_end: "Score | None" = None
 
     @property
     def accuracy(self) -> float:

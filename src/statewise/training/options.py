@@ -8,14 +8,15 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statewise.errors import RunError, shorten, unknown_name
+from statewise.errors import RunError, StatewiseError, shorten, unknown_name
 from statewise.files import reason_of
-from statewise.machines import Machine
+from statewise.machines import Machine, machine
 from statewise.models.table import kind_of
 from statewise.tasks import (
     Lengths,
@@ -26,6 +27,7 @@ from statewise.tasks import (
     Supervision,
     Task,
     build_source,
+    draws_for,
     has_machine,
 )
 from statewise.training.plans import EvaluationPlan, Loss, Optimisation
@@ -53,15 +55,17 @@ RECIPES: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
         "schedule": "cosine",
         "late": 0,
+        "tests": "balanced",
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {
+_ADDED: dict[str, Any] = {
     "source": None,
     "machine": None,
     "loss": Optimisation.loss,
     "polish": False,
     "tests": "uniform",
+    "draws": "uniform",
     "sequences": None,
 }
 # the whole numbers of SQLite and Parquet end here
@@ -119,6 +123,8 @@ class RunOptions(BaseModel):
     polish: bool = False
     # how test sequences are drawn
     tests: Sampling = "uniform"
+    # how training sequences are drawn; our recipe decides it by the machine
+    draws: Sampling = "uniform"
     # of a user's own model, the hash of its source text
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
@@ -176,8 +182,10 @@ class RunOptions(BaseModel):
         """Build the task, on the machine or the sequences that a run kept if they are given."""
         built = kept if isinstance(kept, Machine | SequenceSource) else build_source(self.task)
         if isinstance(built, SequenceSource):
+            if built.digest != self.sequences:
+                raise RunError(f"the sequences of {shorten(self.task, 80)} are not those of the run; give those it had")
             return built.task(self.lengths, self.supervision, self.samples, self.validation)
-        return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests)
+        return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests, self.draws)
 
     def key(self, machine_text: str | None = None) -> str:
         """Return the identity of the run: a hash of its options, and of the machine's text if that came from a file."""
@@ -194,12 +202,15 @@ class RunOptions(BaseModel):
         return validate_options(self.to_dict() | options)
 
 
-def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
+def resolve(
+    options: Mapping[str, Any], file: Path | None = None, kept: Machine | SequenceSource | None = None
+) -> RunOptions:
     """Resolve the options of a run; an unknown key, a wrong type or a missing name is one sentence.
 
     Args:
         options: as given by flags or keywords; None is not given.
         file: a TOML file with any of them, which flags override.
+        kept: the machine or the sequences of the task, where its name need not build them.
     """
     given = _read(file) if file is not None else {}
     given |= {name: value for name, value in options.items() if value is not None}
@@ -215,7 +226,10 @@ def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
     by_model = dict(kind.recipe) if kind is not None else {}
     # a fixed set of sequences has one distribution of lengths
     fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
-    return validate_options(RECIPES[recipe] | by_model | fixed | _of_source(given["task"]) | given)
+    found = validate_options(RECIPES[recipe] | by_model | fixed | _of_source(given, kept) | given)
+    if recipe == "stated" or "draws" in given or isinstance(kept, SequenceSource):
+        return found
+    return found.model_copy(update={"draws": _draws(found.task if kept is None else kept, found.longest)})
 
 
 def validate_options(given: Mapping[str, Any]) -> RunOptions:
@@ -228,12 +242,21 @@ def validate_options(given: Mapping[str, Any]) -> RunOptions:
         raise RunError(f"config key {where} is {shorten(first['input'])}: {first['msg'].lower()}; correct it") from None
 
 
-def _of_source(task: object) -> dict[str, Any]:
+def _of_source(given: Mapping[str, Any], kept: Machine | SequenceSource | None) -> dict[str, Any]:
     """Return the options that a source without a machine sets: its lengths, supervision and test sets."""
-    if not isinstance(task, str) or has_machine(task):
-        return {}
-    built = build_source(task)
-    return dict(built.defaults) if isinstance(built, SequenceSource) else {}
+    task = given["task"]
+    named = kept is None and isinstance(task, str) and not has_machine(task)
+    built = build_source(task) if named else kept
+    return dict(built.defaults(given)) if isinstance(built, SequenceSource) else {}
+
+
+@lru_cache(maxsize=4_096)
+def _draws(task: str | Machine, longest: int) -> Sampling:
+    """Return how a task's training sequences are drawn in our recipe; a name that builds none is refused later."""
+    try:
+        return draws_for(machine(task) if isinstance(task, str) else task, longest)
+    except StatewiseError:
+        return "uniform"
 
 
 def _check_names(given: Mapping[str, Any]) -> None:
