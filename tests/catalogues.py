@@ -46,6 +46,7 @@ MACHINES = [
     'regex("(ab)*")',
     'regex("a(b|c){2,3}[^a]?")',
     "tomita(5)*parity",
+    "tcp",
 ]
 
 # every level of the table of models

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+import statewise as sw
 from statewise.errors import RunError
 from statewise.training.checkpoints import read_checkpoint
 from tests.command import STATEWISE, started, statewise, until
@@ -146,3 +147,20 @@ def test_scalars_for_tensorboard_hold_every_evaluation(tmp_path):
         assert [(e.step, e.value) for e in events.Scalars(tag)] == [
             (metrics["step"], pytest.approx(value)) for metrics, value in zip(history, values, strict=True)
         ]
+
+
+def test_a_suite_tries_every_transition_and_names_a_wrong_sequence(tmp_path):
+    made = sw.compile("tcp", out=tmp_path / "net")
+    found = sw.evaluate(made, lengths=[10], suite="w-method")
+    assert found.suite.accuracy == 1.0
+    assert found.suite.transitions == 99
+    assert found.to_dict()["suite"]["wrong"] is None
+    poor = sw.train("tcp", "positive", out=tmp_path / "poor", steps=5)
+    done = statewise("evaluate", tmp_path / "poor", "--lengths", "10", "--suite", "transition-cover", "--json")
+    assert done.returncode == 0, done.stderr
+    wrong = json.loads(done.stdout)["suite"]["wrong"]
+    assert wrong
+    assert set(wrong) <= set(poor.machine.alphabet)
+    done = statewise("evaluate", tmp_path / "poor", "--suite", "everything")
+    assert done.returncode == 2
+    assert "transition-cover" in done.stderr

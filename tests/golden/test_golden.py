@@ -74,7 +74,7 @@ def test_runs(golden, tmp_path):
 
 @pytest.mark.parametrize("golden", GOLDEN["ensembles"], ids=lambda golden: golden["given"][0]["model"])
 def test_ensembles(golden):
-    members = [build_training(resolve(given)) for given in golden["given"]]
+    members = [build_training(resolve(given | UNIFORM)) for given in golden["given"]]
     advance(members, 40)
     assert [member.loss for member in members] == pytest.approx(golden["losses"], rel=1e-6)
     for member, readout, correct in zip(members, golden["readout"], golden["correct"], strict=True):

@@ -210,3 +210,18 @@ ALGEBRA = [
 def test_algebra_of_known_machines(expression, facts):
     algebra = analyse(machine(expression))
     assert {key: getattr(algebra, key) for key in facts} == facts
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        (["passive open", "SYN", "ACK", "FIN", "close", "ACK"], "CLOSED"),
+        (["active open", "SYN+ACK", "close", "ACK", "FIN"], "TIME-WAIT"),
+        (["active open", "SYN+ACK", "close", "FIN", "ACK", "timeout"], "CLOSED"),
+        (["passive open", "SYN", "RST"], "LISTEN"),
+        (["ACK", "FIN", "timeout"], "CLOSED"),
+    ],
+)
+def test_tcp_follows_the_life_of_a_connection(events, state):
+    m = machine("tcp")
+    assert m.output_names[m.answer(events)] == state

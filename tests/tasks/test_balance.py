@@ -11,6 +11,7 @@ from statewise.errors import TaskError
 from statewise.machines import Machine, machine
 from statewise.tasks import Task, legal_moves
 from statewise.tasks.balance import PathCounts
+from statewise.training import resolve
 from tests.catalogues import MACHINES
 
 SMALL = ["tomita(1)", "tomita(4)", "modular_arithmetic(3)", "random_machine(5, seed=1, kind=map)", "parity"]
@@ -94,3 +95,47 @@ def test_a_length_without_a_sequence_is_one_sentence():
     legal = np.array([[True], [False]])
     with pytest.raises(TaskError, match="no sequence of this length is part of the task"):
         PathCounts(m, legal).draw(np.random.default_rng(0), 2, 5)
+
+
+@pytest.mark.parametrize("name", ["tomita(1)", "tcp"])
+def test_balanced_training_sequences_end_in_every_output_alike(name):
+    m = machine(name)
+    task = Task(m, draws="balanced")
+    batches = [task.batch(0, position, 512) for position in range(8)]
+    long = np.concatenate([batch.finals[batch.lengths == 10] for batch in batches])
+    shares = np.bincount(long, minlength=m.classes) / len(long)
+    assert shares.max() < 1.3 / task.classes
+    uniform = np.concatenate([Task(m).batch(0, position, 512).finals for position in range(8)])
+    assert np.bincount(uniform).max() / len(uniform) > 1.2 * shares.max()
+
+
+def test_balanced_batches_are_a_function_of_seed_and_position():
+    task, again = (Task(machine("tcp"), draws="balanced") for _ in range(2))
+    expected = task.batch(3, 70)
+    again.batch(3, 5)
+    found = again.batch(3, 70)
+    assert np.array_equal(found.tokens, expected.tokens)
+    assert not np.array_equal(task.batch(4, 70).tokens, expected.tokens)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_constant_answer_of_a_task_is_what_uniform_sequences_give(name):
+    m = machine(name)
+    try:
+        task = Task(m)
+    except TaskError:
+        pytest.skip("one output only")
+    drawn = task.test(0, 10, 4_000).finals
+    share = np.bincount(drawn).max() / len(drawn)
+    assert task.constant == pytest.approx((share - 1 / task.classes) / (1 - 1 / task.classes), abs=0.07)
+
+
+@pytest.mark.parametrize(
+    ("name", "draws"), [("tomita(1)", "balanced"), ("modular_addition(5)", "uniform"), ("tcp", "balanced")]
+)
+def test_our_recipe_balances_the_training_of_skewed_machines(name, draws):
+    assert resolve({"task": name, "model": "full"}).draws == draws
+    assert resolve({"task": name, "model": "full", "recipe": "stated"}).draws == "uniform"
+    assert resolve({"task": name, "model": "full", "draws": "uniform"}).draws == "uniform"
+    # a machine whose name does not build it counts by itself
+    assert resolve({"task": "mine", "model": "full"}, kept=machine(name)).draws == draws

@@ -20,7 +20,7 @@ from statewise.commands.inputs import (
     path_of,
     torch_threads,
 )
-from statewise.errors import RunError, StatewiseError
+from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
@@ -29,7 +29,7 @@ from statewise.runs.run import Run, RunLike, load
 from statewise.tasks import SequenceTask, Task, sampling_of
 from statewise.tasks.words import WordsSource, evaluation_source
 from statewise.tasks.words_task import WordsTask
-from statewise.training.metrics import Metrics, Score
+from statewise.training.metrics import Metrics, Score, SuiteScore
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
 
@@ -171,6 +171,8 @@ class Scores(Result):
         scores: one for each length.
         words: sequences per length.
         drawn: the file of the plot.
+        suite: how it answers a conformance suite, where that was asked for.
+        machine: names the symbols of that suite's sequences.
         own: whether the sequences are a set of a user's own, which is worth a score as a whole.
     """
 
@@ -179,6 +181,8 @@ class Scores(Result):
     scores: tuple[Score, ...]
     words: int
     drawn: Path | None = None
+    suite: SuiteScore | None = None
+    machine: Machine | None = None
     own: bool = False
 
     @property
@@ -202,6 +206,8 @@ class Scores(Result):
         }
         if any(end is not None for end in ends):
             written["accuracy_at_end"] = [None if end is None else end.accuracy for end in ends]
+        if self.suite is not None:
+            written["suite"] = asdict(self.suite) | {"wrong": self._wrong}
         return written if self.drawn is None else written | {"plot": str(self.drawn)}
 
     def lines(self) -> Lines:
@@ -209,7 +215,15 @@ class Scores(Result):
         lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
         if self.own and len(lines) > 1:
             lines.append(("all lengths", _score_line(_pooled(self.scores))))
+        lines += [] if self.suite is None else _suite_lines(self.suite, self._wrong)
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
+
+    @property
+    def _wrong(self) -> list[str] | None:
+        """A shortest sequence of the suite that was answered wrongly, by the names of its symbols."""
+        if self.suite is None or self.suite.wrong is None or self.machine is None:
+            return None
+        return [self.machine.alphabet[symbol] for symbol in self.suite.wrong]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length into a .png or .svg file."""
@@ -238,6 +252,12 @@ def _score_line(score: Score) -> str:
     return f"{shown}  {found.walked:,} of {counted(found.pairs, 'transition')}, worst {found.worst:.3f}"
 
 
+def _suite_lines(suite: SuiteScore, wrong: list[str] | None) -> Lines:
+    reach = f"{counted(suite.transitions, 'transition')}, sequences of up to {suite.longest:,} symbols"
+    lines = [(suite.suite, f"accuracy {suite.accuracy:.3f}  {suite.correct:,} of {suite.words:,} correct  {reach}")]
+    return lines if wrong is None else [*lines, ("wrong on", shorten(" ".join(wrong), 200))]
+
+
 def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
@@ -248,6 +268,7 @@ def evaluate(
     plot: PathLike | None = None,
     threads: int = 1,
     tests: str = "balanced",
+    suite: str | None = None,
 ) -> Scores:
     """Evaluate a network at any lengths, beside the best constant answer.
 
@@ -261,6 +282,7 @@ def evaluate(
         plot: draw score against length into this .png or .svg
         threads: torch threads
         tests: balanced, with all outputs equally frequent as far as the machine allows, or uniform
+        suite: test every transition too, by transition-cover or by the w-method
     """
     asked = numbers_of("lengths", lengths)
     count = _count_of(words)
@@ -280,14 +302,25 @@ def evaluate(
             f"{opened.name} reads at most {longest:,} tokens, length {max(asked):,} is asked for; leave it out"
         )
 
-    from statewise.training.evaluation import evaluate_model
+    from statewise.training.evaluation import evaluate_model, evaluate_suite
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
         scores = evaluate_model(network, task, asked, count or 1, opened.seed + 1, coverage=True)
+        covered = None if suite is None else evaluate_suite(network, _task_of_machine(opened), suite)
     title = f"{opened.name} on {opened.source.name if opened.options is None else opened.options.task}"
-    found = Scores(opened.where, title, tuple(scores), count or 1, own=isinstance(task, WordsTask))
+    machine = opened.source if isinstance(opened.source, Machine) else None
+    own = isinstance(task, WordsTask)
+    found = Scores(opened.where, title, tuple(scores), count or 1, suite=covered, machine=machine, own=own)
     return found if plot is None else replace(found, drawn=found.plot(plot))
+
+
+def _task_of_machine(run: Run) -> Task:
+    """Return the task of a run, which a conformance suite needs to have a machine."""
+    task = run.task
+    if not isinstance(task, Task):
+        raise RunError("the run has no machine, which a conformance suite is made of; leave the suite out")
+    return task
 
 
 def _count_of(words: int | PathLike) -> int | None:

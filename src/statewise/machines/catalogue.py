@@ -7,7 +7,7 @@ from pathlib import Path
 
 from statewise.errors import unknown_name
 from statewise.expressions import Call, Product, call, parse
-from statewise.machines import families, groups, languages
+from statewise.machines import families, groups, languages, protocols
 from statewise.machines.machine import Machine
 from statewise.machines.machine_files import SUFFIXES, read_machine
 from statewise.machines.products import direct_product
@@ -29,6 +29,7 @@ FAMILIES: dict[str, Callable[..., Machine]] = {
     "tomita": languages.tomita,
     "dyck": languages.dyck,
     "regex": languages.regex,
+    "tcp": protocols.tcp,
     "read": read_machine,
 }
 

@@ -1,31 +1,12 @@
-"""Transition cover: sequences that walk every transition, a shortest way to each state followed by each symbol."""
+"""Sequences that walk every transition: the words of the transition cover, and symbols that follow them."""
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from statewise.errors import TaskError
 from statewise.machines import Machine
+from statewise.machines.conformance import transition_cover
 from statewise.tasks.task import legal_moves
-
-
-def transition_cover(machine: Machine) -> list[tuple[int, ...]]:
-    """Return the cover of a machine: for each state that sequences reach, a shortest one to it and each symbol.
-
-    For example, that of parity is 0, 1, 1 0 and 1 1. Symbols that lead to an output named "error" are left out.
-    """
-    legal = legal_moves(machine)
-    access: dict[int, tuple[int, ...]] = {machine.start: ()}
-    found: list[tuple[int, ...]] = []
-    waiting = [machine.start]
-    for state in waiting:
-        for symbol in np.flatnonzero(legal[state]).tolist():
-            word = (*access[state], symbol)
-            found.append(word)
-            after = int(machine.delta[state, symbol])
-            if after not in access:
-                access[after] = word
-                waiting.append(after)
-    return found
 
 
 def draw_cover(
@@ -38,7 +19,8 @@ def draw_cover(
         generator: of what follows the words of the cover.
         lengths: how long each is; at least as long as its word.
     """
-    cover = transition_cover(machine)
+    legal = legal_moves(machine)
+    cover = transition_cover(machine, legal)
     if len(lengths) < len(cover):
         raise TaskError(
             f"the transition cover has {len(cover):,} sequences, {len(lengths):,} are asked for; ask for as many"
@@ -49,7 +31,7 @@ def draw_cover(
             f"the transition cover has sequences of {needed.max()} symbols, a length of {lengths.min()} is asked for; "
             "ask for longer ones"
         )
-    tokens = _go_on(machine, legal_moves(machine), generator, cover, len(lengths), int(lengths.max()))
+    tokens = _go_on(machine, legal, generator, cover, len(lengths), int(lengths.max()))
     tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] = 0
     return tokens
 

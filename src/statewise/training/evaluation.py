@@ -1,5 +1,6 @@
 """Accuracy and chance-normalised score per length."""
 
+import itertools
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -9,10 +10,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, SequenceTask, Task
+from statewise.tasks import Batch, SequenceTask, Task, legal_moves
 from statewise.training.loss import objective
-from statewise.training.metrics import Coverage, HeldOut, Score
+from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore
 from statewise.training.plans import Loss
 
 # symbols whose logits are computed at once, and validation symbols that are read at once
@@ -77,12 +79,11 @@ def evaluate_batch(
     """
     if batch.asked is not None:
         return _evaluate_symbols(model, task, length, batch, batch.asked)
-    tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
     answers = torch.empty_like(finals)
     for each in np.unique(batch.lengths).tolist():
-        rows = torch.from_numpy(np.flatnonzero(batch.lengths == each))
-        answers[rows] = _answers(model, task, tokens[rows, :each])
+        rows = np.flatnonzero(batch.lengths == each)
+        answers[rows] = _answers(model, task, batch.tokens[rows, :each])
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / len(finals)
     covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
@@ -115,12 +116,31 @@ def _majority(answers: Int[np.ndarray, " answer"]) -> float:
     return int(np.bincount(answers).max()) / len(answers)
 
 
-def _answers(model: SequenceModel, task: SequenceTask, tokens: Tensor) -> Tensor:
+def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
+    """Evaluate a model on a conformance suite of its task's machine."""
+    machine = task.machine
+    words = conformance_suite(suite, machine, legal_moves(machine))
+    if model.longest is not None:
+        words = [word for word in words if task.written_length(len(word)) <= model.longest]
+    correct, wrong, walked = 0, None, set[int]()
+    for _, group in itertools.groupby(words, key=len):
+        tokens = np.array(list(group), dtype=np.int64)
+        after = machine.track(tokens)
+        before = np.concatenate([np.full((len(after), 1), machine.start), after[:, :-1]], axis=1)
+        walked |= set(np.unique(before * machine.symbols + tokens).tolist())
+        right = _answers(model, task, tokens).numpy() == machine.outputs[after[:, -1]]
+        correct += int(right.sum())
+        if wrong is None and not right.all():
+            wrong = tuple(tokens[int(np.argmin(right))].tolist())
+    return SuiteScore(suite, len(words), correct, len(words[-1]), len(walked), wrong)
+
+
+def _answers(model: SequenceModel, task: SequenceTask, tokens: np.ndarray) -> Tensor:
     """Return the answers at the end of sequences of one length."""
     read = partial(_write_chain, symbols=task.source.symbols) if task.supervision == "chain" else _read
     at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
     with torch.no_grad():
-        return torch.cat([read(model, rows) for rows in tokens.split(at_once)])
+        return torch.cat([read(model, rows) for rows in torch.from_numpy(tokens).split(at_once)])
 
 
 def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:

@@ -89,3 +89,29 @@ class Score:
     def score_majority(self) -> float:
         """The same relative to the best constant answer; 1 is perfect."""
         return (self.accuracy - self.majority) / (1 - self.majority) if self.majority < 1 else float(self.accuracy == 1)
+
+
+@dataclass(frozen=True)
+class SuiteScore:
+    """How a model answers a conformance suite.
+
+    Args:
+        suite: its name.
+        words: how many sequences it has.
+        correct: how many were answered correctly.
+        longest: symbols of the longest.
+        transitions: how many pairs of a state and a symbol they walk.
+        wrong: a shortest sequence that was answered wrongly; None if there is none.
+    """
+
+    suite: str
+    words: int
+    correct: int
+    longest: int
+    transitions: int
+    wrong: tuple[int, ...] | None
+
+    @property
+    def accuracy(self) -> float:
+        """The share of correct answers."""
+        return self.correct / self.words

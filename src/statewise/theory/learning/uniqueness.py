@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from statewise.machines import Machine, access_words, distinguish
+from statewise.machines.conformance import separating_words
 from statewise.theory.learning.edges import passing, used_edges, weigh_starts, weigh_targets
 from statewise.theory.learning.labelled import LabelledWords, Word, walk
 from statewise.theory.learning.search import search_other
@@ -115,21 +116,4 @@ def _has_test_words(data: LabelledWords, machine: Machine) -> bool:
     # the cheapest test first: each of these is needed whatever the separating words are
     if not all(prefix in data.label_of for prefix in prefixes):
         return False
-    return all((*prefix, *word) in data.label_of for word in _separating_words(machine) for prefix in prefixes)
-
-
-def _separating_words(machine: Machine) -> list[Word]:
-    """Return words of which any two states of a minimal machine answer some differently."""
-    words: list[Word] = [()]
-    while True:
-        rows = [np.array([word], dtype=np.int64).reshape(1, -1) for word in words]
-        ends = [[walk(row, machine.delta, q)[0, -1] for row in rows] for q in range(machine.states)]
-        signatures = machine.outputs[np.array(ends)]
-        _, first, group = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
-        alike = next((q for q in range(machine.states) if first[group.ravel()[q]] != q), None)
-        if alike is None:
-            return words
-        twin = int(first[group.ravel()[alike]])
-        found = distinguish(machine.replace(start=twin), machine.replace(start=alike))
-        assert found is not None, "the machine is minimal"
-        words.append(found)
+    return all((*prefix, *word) in data.label_of for word in separating_words(machine) for prefix in prefixes)
