@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.commands.inputs import PathLike, check_least, path_of, torch_threads
 from statewise.errors import NetworkError, shorten
-from statewise.runs.directory import NetworkManifest, check_free, write_network
+from statewise.runs.directory import check_free, write_network
 from statewise.runs.run import Run, RunLike, load
 from statewise.wording import Lines, Result, counted
 
@@ -98,7 +98,7 @@ def polish(
         check_free(directory)
     opened = load(run)
 
-    from statewise.theory.polish.recording import polish_network
+    from statewise.theory.polish.recording import polish_network, polished_manifest
 
     with torch_threads(1):
         source = None if file is None else _own_sequences(file, opened)
@@ -112,9 +112,7 @@ def polish(
         took = round(time.perf_counter() - began, 2)
     where = None if directory is None else str(directory)
     summary = PolishedNetwork(found, horizon, took, where)
-    manifest = NetworkManifest(
-        origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=summary.to_dict()
-    )
+    manifest = polished_manifest(opened, found, summary.to_dict())
     if directory is not None:
         write_network(directory, found.model, opened.source, manifest)
     return Run(opened.source, directory, manifest=manifest, summary=summary, held=found.model)

@@ -40,6 +40,7 @@ class NetworkManifest(BaseModel):
         hidden: its hidden size.
         readout: whether the hidden state is normalised before the readout.
         how: the construction, in words.
+        shortest: of a network that was polished on sequences without a machine, the length of the shortest.
         facts: what the command that made it reported.
         versions: of what made it.
         commit: of the source tree.
@@ -53,6 +54,7 @@ class NetworkManifest(BaseModel):
     hidden: int = Field(ge=1)
     readout: Literal["plain", "normalised"] = "normalised"
     how: str = ""
+    shortest: int | None = Field(default=None, ge=0)
     facts: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=lambda: provenance().versions)
     commit: str | None = Field(default_factory=lambda: provenance().commit)

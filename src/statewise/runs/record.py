@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
 from statewise.errors import StoreError, shorten
-from statewise.training.metrics import HeldOut, Metrics, Score
+from statewise.training.metrics import HeldOut, Metrics, Score, pooled_majority
 from statewise.training.options import RunOptions
 from statewise.wording import counted
 
@@ -51,6 +51,7 @@ class RecordedScore(_Checked):
     accuracy: Share | None = None
     score_majority: float | None = None
     at_end: "RecordedScore | None" = None
+    labels: tuple[Whole, ...] | None = None
 
     @model_validator(mode="after")
     def _check_counts(self) -> "RecordedScore":
@@ -70,7 +71,8 @@ class RecordedScore(_Checked):
     @classmethod
     def of(cls, score: Score) -> "RecordedScore":
         """Record a score with everything that follows from it."""
-        more = {} if score.at_end is None else {"at_end": cls.of(score.at_end)}
+        more: dict[str, Any] = {} if score.at_end is None else {"at_end": cls.of(score.at_end)}
+        more |= {} if score.labels is None else {"labels": score.labels}
         return cls(
             length=score.length,
             count=score.count,
@@ -237,18 +239,18 @@ class Record(_Checked):
 
 
 def _pooled(scores: Sequence[RecordedScore]) -> RecordedScore | None:
-    """Pool scores of several lengths; the constant answer is the best of each length."""
-    count, correct, constant, classes = 0, 0, 0.0, 2
+    """Pool scores of several lengths."""
+    count, correct, classes, constants = 0, 0, 2, []
     for score in scores:
         if score.count is None or score.correct is None or score.majority is None or score.classes is None:
             return None
         count, correct, classes = count + score.count, correct + score.correct, score.classes
-        constant += score.majority * score.count
+        constants.append((score.count, score.majority, score.labels))
     if not count:
         return None
     ends = [s.at_end for s in scores if s.at_end is not None]
     at_end = _pooled(ends)
-    whole = Score(max(s.length for s in scores), count, correct, classes, constant / count)
+    whole = Score(max(s.length for s in scores), count, correct, classes, pooled_majority(constants))
     found = RecordedScore.of(whole)
     return found if at_end is None else found.model_copy(update={"at_end": at_end})
 

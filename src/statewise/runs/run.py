@@ -110,7 +110,7 @@ class Run(Result):
         """The length of the shortest sequences that the network is meant for."""
         if self.manifest is not None and self.manifest.origin == "polished":
             # the empty sequence is not solved for
-            return 1
+            return self.manifest.shortest or 1
         return self.lengths.shortest if self.trained else 0
 
     @property

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,9 @@ from torch import Tensor
 from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import SequenceModel
 from statewise.tasks import Batch, SequenceTask, Task, legal_moves
+from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective
-from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore
+from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore, pooled_majority
 from statewise.training.plans import Loss
 
 # symbols whose logits are computed at once, and validation symbols that are read at once
@@ -42,7 +44,7 @@ def evaluate_model(
 def pooled(scores: list[Score]) -> Score:
     """Pool the scores of several lengths as one of their longest."""
     count, correct = sum(s.count for s in scores), sum(s.correct for s in scores)
-    majority = sum(s.majority * s.count for s in scores) / count
+    majority = pooled_majority((s.count, s.majority, s.labels) for s in scores)
     ends = [s.at_end for s in scores if s.at_end is not None]
     at_end = pooled(ends) if ends else None
     return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority, at_end=at_end)
@@ -84,6 +86,8 @@ def evaluate_batch(
     for each in np.unique(batch.lengths).tolist():
         rows = np.flatnonzero(batch.lengths == each)
         answers[rows] = _answers(model, task, batch.tokens[rows, :each])
+    if isinstance(task, WordsTask):
+        return _score(task, length, batch.finals, (answers == finals).numpy())
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / len(finals)
     covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
@@ -106,14 +110,17 @@ def _evaluate_symbols(
             answers = torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1)).numpy()
             right[rows, :longest] = answers == batch.outputs[rows, :longest]
     ends = right[np.arange(len(right)), batch.lengths - 1]
-    at_end = Score(length, len(ends), int(ends.sum()), task.classes, _majority(batch.finals))
-    count, correct = int(asked.sum()), int((right & asked).sum())
-    return Score(length, count, correct, task.classes, _majority(batch.outputs[asked]), at_end=at_end)
+    at_end = _score(task, length, batch.finals, ends)
+    return replace(_score(task, length, batch.outputs[asked], right[asked]), at_end=at_end)
 
 
-def _majority(answers: Int[np.ndarray, " answer"]) -> float:
-    """Return the share of the most frequent answer."""
-    return int(np.bincount(answers).max()) / len(answers)
+def _score(
+    task: SequenceTask, length: int, answers: Int[np.ndarray, " answer"], right: Bool[np.ndarray, " answer"]
+) -> Score:
+    """Score answers of a user's own sequences."""
+    labels = np.bincount(answers, minlength=task.source.classes)
+    majority = int(labels.max()) / len(answers)
+    return Score(length, len(answers), int(right.sum()), task.classes, majority, labels=tuple(labels.tolist()))
 
 
 def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:

@@ -4,6 +4,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,6 +65,21 @@ def polish_network(
     return found, None if near is None else near.length
 
 
+def polished_manifest(run: Run, found: Polished, facts: dict[str, Any]) -> NetworkManifest:
+    """Return the manifest of a polished network.
+
+    Args:
+        run: that was polished.
+        found: the network.
+        facts: what was reached.
+    """
+    # a machine answers every sequence; a set of them says nothing of shorter ones
+    shortest = None if isinstance(run.source, Machine) else run.shortest
+    return NetworkManifest(
+        origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=facts, shortest=shortest
+    )
+
+
 def polish_recorded(run: Run, show: Show | None = None) -> Run:
     """Polish a finished run whose options ask for it, test the result as the run was tested, and record it.
 
@@ -91,9 +107,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
             seconds=took,
         )
         if run.path is not None:
-            manifest = NetworkManifest(
-                origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=reached.model_dump()
-            )
+            manifest = polished_manifest(run, found, reached.model_dump())
             _replace(run.path / POLISHED, found, run, manifest)
     written = record.model_copy(update={"polished": reached})
     if run.path is not None:
