@@ -11,6 +11,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -61,13 +62,13 @@ class WordFile:
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[Sequence[Any], Any]], name: str = "words") -> "WordFile":
         """Take pairs of a sequence and its label, or of a sequence and a list of labels, as lines 1, 2, and so on."""
-        found = list(pairs)
-        aligned = any(not isinstance(labels, str | Integral) for _, labels in found)
+        found = [(word, labels.tolist() if hasattr(labels, "tolist") else labels) for word, labels in pairs]
+        aligned = any(isinstance(labels, list | tuple) for _, labels in found)
         words = []
         for line, (word, labels) in enumerate(found, 1):
             where = f"line {line}"
             symbols = [name_of(where, "symbol", symbol) for symbol in word]
-            listed = [labels] if isinstance(labels, str | Integral) else list(labels)
+            listed = labels if isinstance(labels, list | tuple) else [labels]
             words.append(_checked(line, symbols, [name_of(where, "label", label) for label in listed], aligned))
         return cls(name, tuple(words), aligned)
 
@@ -83,7 +84,8 @@ def read_word_file(path: Path) -> WordFile:
     otherwise single characters; labels after each symbol likewise. The ending .csv or .jsonl decides the format; other
     files are JSON lines if they begin with a brace.
     """
-    if path.is_dir():
+    # a name that no file can have is none of a folder
+    if os.path.isdir(path):
         return _from_folder(path)
     text = _read(path)
     if not text.strip():
@@ -245,7 +247,7 @@ def _layout(columns: list[str]) -> tuple[str, str, bool]:
 def _from_folder(path: Path) -> WordFile:
     """Read a folder of FLaRe: sequences and labels on the same lines of two files."""
     if not (path / TOKENS).is_file():
-        raise WordsError(f'"{shorten(path)}" is a folder without {TOKENS}; give a file, or a folder of FLaRe')
+        raise WordsError(f'"{shorten(path)}" is a directory without {TOKENS}; give a file, or a folder of FLaRe')
     lines, labels = ((_read(path / file).removesuffix("\n").split("\n")) for file in (TOKENS, LABELS))
     if len(lines) != len(labels):
         raise WordsError(

@@ -7,6 +7,7 @@ and are left out.
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,7 +22,7 @@ from statewise.expressions import Call
 from statewise.tasks.batches import Supervision
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
 from statewise.tasks.source import Names, SequenceSource, Source
-from statewise.tasks.word_files import TOKENS, LabelledWord, WordFile, in_order, read_word_file
+from statewise.tasks.word_files import LABELS, TOKENS, LabelledWord, WordFile, in_order, read_word_file
 from statewise.tasks.words_task import LabelledSet, WordsTask
 
 SETS = ("training", "validation", "test")
@@ -106,8 +107,8 @@ def words(file: str, validation: str = "", test: str = "", shares: str = "") -> 
     """
     name = str(Call("words", (file,), _given(validation=validation, test=test, shares=shares)))
     folder = Path(file)
-    if not (validation or test or shares) and (folder / TOKENS).is_file() and (folder / _FLARE_SETS[1]).is_dir():
-        validation, test = (str(folder / part) if (folder / part).is_dir() else "" for part in _FLARE_SETS)
+    if not (validation or test or shares) and os.path.isdir(folder / _FLARE_SETS[1]):
+        validation, test = (str(folder / part) if os.path.isdir(folder / part) else "" for part in _FLARE_SETS)
     if shares and (validation or test):
         raise WordsError("shares split one file, and other files are given too; leave the shares or the files out")
     if validation and not test:
@@ -126,6 +127,8 @@ def split_words(file: WordFile, shares: Sequence[float], name: str) -> WordsSour
         shares: of training, validation and test.
         name: of the source.
     """
+    # what is wrong with all sequences is said before any set is found empty
+    _check_labels([file])
     bounds = np.cumsum(shares)
     parts: list[list[LabelledWord]] = [[], [], []]
     for entry in file.words:
@@ -150,18 +153,12 @@ def source_of_files(files: Sequence[WordFile], name: str) -> WordsSource:
     """
     files = [WordFile(f.name, tuple(entry for entry in f.words if entry.word), f.aligned) for f in files]
     train, _, test = files
-    for kind, file in (("training", train), ("test", test)):
-        if not file.words:
-            raise WordsError(f"{shorten(file.name)} has no sequence for {kind}; expected some; give more")
     _check_alike(files)
-    _refuse_contradictions(files)
+    _check_labels(files)
+    if not test.words:
+        raise WordsError(f"{shorten(test.name)} has no sequence for test; expected some; give more")
     alphabet = tuple(in_order({symbol for entry in train.words for symbol in entry.word}))
     output_names = tuple(in_order({label for entry in train.words for label in entry.labels}))
-    if len(output_names) < 2:
-        raise WordsError(
-            f'all training sequences of {shorten(train.name)} have the label "{shorten("".join(output_names), 20)}"; '
-            "expected at least two different labels; give sequences of another label"
-        )
     names = Names(name, alphabet, output_names)
     sets = [number_words(file, names) for file in files]
     return WordsSource(name, alphabet, output_names, train.aligned, (sets[0], sets[1], sets[2]))
@@ -246,14 +243,13 @@ def _given(**texts: str) -> dict[str, str]:
 
 def _kept(path: str) -> WordFile:
     """Read a file, or take it from memory if it has not changed: many runs may read the same."""
-    found = Path(path)
-    files = [found / TOKENS] if found.is_dir() else [found]
-    stamps = tuple((f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists())
-    return _read_again(path, stamps)
+    files = [os.path.join(path, file) for file in (TOKENS, LABELS)] if os.path.isdir(path) else [path]
+    stamps = tuple((os.path.getmtime(file), os.path.getsize(file)) for file in files if os.path.isfile(file))
+    return _read_again(path, os.getcwd(), stamps)
 
 
 @lru_cache(maxsize=_FILES_KEPT)
-def _read_again(path: str, stamps: tuple[tuple[int, int], ...]) -> WordFile:
+def _read_again(path: str, folder: str, stamps: tuple[tuple[float, int], ...]) -> WordFile:
     return read_word_file(Path(path))
 
 
@@ -270,13 +266,22 @@ def _check_alike(files: Sequence[WordFile]) -> None:
                 f"{shorten(file.name)} has labels {where[file.aligned]}, and {shorten(train.name)} "
                 f"{where[train.aligned]}; expected the same of all files; correct one"
             )
-    longest = max(len(entry.word) for file in files for entry in file.words)
+    longest = max((len(entry.word) for file in files for entry in file.words), default=0)
     if longest > MAX_LENGTH:
         raise WordsError(f"a sequence has {longest:,} symbols; at most {MAX_LENGTH:,} are read; cut it")
 
 
-def _refuse_contradictions(files: Sequence[WordFile]) -> None:
-    """Refuse a sequence that has other labels on another line."""
+def _check_labels(files: Sequence[WordFile]) -> None:
+    """Refuse training sequences of one label only, and a sequence that has other labels on another line."""
+    train = files[0]
+    labels = {label for entry in train.words if entry.word for label in entry.labels}
+    if not labels:
+        raise WordsError(f"{shorten(train.name)} has no sequence of at least one symbol; expected some; give more")
+    if len(labels) < 2:
+        raise WordsError(
+            f'all training sequences of {shorten(train.name)} have the label "{shorten(labels.pop(), 20)}"; '
+            "expected at least two different labels; give sequences of another label"
+        )
     seen: dict[tuple[str, ...], tuple[WordFile, LabelledWord]] = {}
     for file in files:
         for entry in file.words:

@@ -27,8 +27,8 @@ _ORDERS_KEPT = 4
 class LabelledSet:
     """Sequences in symbol numbers, with the labels of each: one after each symbol, or the one at the end."""
 
-    words: tuple[Int[np.ndarray, " time"], ...]
-    labels: tuple[Int[np.ndarray, " label"], ...]
+    words: tuple[np.ndarray, ...]
+    labels: tuple[np.ndarray, ...]
 
     def __len__(self) -> int:
         """Return how many sequences there are."""
