@@ -82,7 +82,7 @@ def test_changed_files_are_refused(tmp_path):
     sw.sample("parity", file, count=200, length=6, shortest=1, seed=1)
     with pytest.raises(RunError, match="not those of the run"):
         sw.evaluate(run)
-    with pytest.raises(RunError, match="sequences="):
+    with pytest.raises(RunError, match="holds a run with"):
         sw.train(words=file, model="full", out=run, hidden=4, steps=5)
     # the network is still there, and other sequences are
     assert sw.evaluate(run, words=file).scores
@@ -114,7 +114,7 @@ def test_a_polished_run_is_judged_from_its_shortest_sequence_on(tmp_path):
     sw.sample("parity", tmp_path / "w.csv", count=300, length=6, shortest=3)
     run = sw.train(words=tmp_path / "w.csv", model="full", out=tmp_path / "run", **QUICK)
     assert run.shortest == 3
-    sw.polish(run, out=tmp_path / "fine", seconds=5)
+    sw.polish(run, out=tmp_path / "fine", seconds=5.0)
     assert sw.load(tmp_path / "fine").shortest == 3
 
 

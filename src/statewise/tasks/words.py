@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ class WordsSource(SequenceSource):
     """
 
     aligned: bool
-    sets: tuple[LabelledSet, LabelledSet, LabelledSet]
+    sets: tuple[LabelledSet, LabelledSet, LabelledSet] = field(repr=False)
 
     @property
     def digest(self) -> str:
