@@ -46,6 +46,7 @@ SURFACE = [
     "report",
     "reproduce",
     "runs",
+    "sample",
     "snap",
     "sweep",
     "train",
