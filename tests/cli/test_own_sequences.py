@@ -130,7 +130,7 @@ def test_bad_sequences_are_one_sentence_and_leave_nothing(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "strange.csv").write_text("word,label\nc,x\n")
-    (tmp_path / "labels.csv").write_text("word,label\na,z\n")
+    (tmp_path / "labels.csv").write_text("word,label\na b,z\n")
     done = train("--words", "w.csv", *QUICK, "--out", "run", *arguments)
     assert isinstance(done.exception, StatewiseError)
     assert done.exception.exit_code == 2
