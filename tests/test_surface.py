@@ -31,6 +31,7 @@ SURFACE = [
     "__version__",
     "bench",
     "certify",
+    "check_model",
     "compare",
     "compile",
     "demo",
@@ -38,6 +39,7 @@ SURFACE = [
     "describe",
     "evaluate",
     "extract",
+    "ladder",
     "learn",
     "load",
     "machine",
@@ -52,7 +54,7 @@ SURFACE = [
     "train",
 ]
 # what the command line calls otherwise, as flags are given once for each value
-RENAMED = {"compare": {"tasks": "task", "models": "model"}}
+RENAMED = {"compare": {"tasks": "task", "models": "model"}, "ladder": {"models": "model"}}
 # the command line keeps what it makes in a directory; Python may have it in memory
 REQUIRED = {
     "train": ["out"],
@@ -114,7 +116,7 @@ def commands():
     """Every command of the command line, and the function behind it."""
     from statewise.cli import app
 
-    shown = {"machine": "describe", "demo-parity": "demo_parity"}
+    shown = {"machine": "describe", "demo-parity": "demo_parity", "check-model": "check_model"}
     names = [info.name for info in app.registered_commands if not info.hidden]
     return [(name, shown.get(name, name)) for name in names]
 
@@ -285,19 +287,23 @@ def test_a_network_that_diverged_is_not_evaluated():
 
 
 def test_comparisons_show_what_diverged_and_what_cannot_be_read(tmp_path):
-    class NotANumber(Tied):
-        def forward(self, tokens):
-            return super().forward(tokens) * float("nan")
+    class Explodes(Tied):
+        """Finite as it is built, and infinite once a weight has moved."""
 
-    table = sw.compare(
-        "parity", ["diagonal", "transformer", NotANumber], seeds=1, steps=5, lengths=[10, 2_000], hidden=8
-    )
+        def __init__(self, symbols, classes, hidden):
+            super().__init__(symbols, classes, hidden)
+            self.register_buffer("first", self.read.weight.detach().clone())
+
+        def forward(self, tokens):
+            return super().forward(tokens) * torch.exp(1e9 * (self.read.weight - self.first).abs().max())
+
+    table = sw.compare("parity", ["diagonal", "transformer", Explodes], seeds=1, steps=5, lengths=[10, 2_000], hidden=8)
     by_model = {cell.model.rpartition(":")[2]: cell for cell in table.cells}
-    assert by_model["NotANumber"].diverged == 1
+    assert by_model["Explodes"].diverged == 1
     assert "1 diverged" in str(table)
     assert list(by_model["transformer"].scores) == [10]
     with pytest.raises(StatewiseError, match="unknown model"):
-        sw.compare(["parity"], ["diagonal", "nope"], steps=5, out=tmp_path / "none")
+        sw.compare(["parity"], ["diagonal", "nope"], steps=5, store=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

@@ -10,8 +10,8 @@
 
 Every command of the command line is a function here, with the same parameters and defaults; what it returns prints as
 the command does, and its `to_dict()` is the command's `--json`. Whatever takes a machine takes its name too; whatever
-takes a run takes its directory too; a model is a name or a class. `BilinearRNN` is the layer, with nn.LSTM's
-conventions. Names that need torch are imported when first used.
+takes a run takes its directory too, or `STORE#KEY`; a model is a name or a class. `BilinearRNN` is the layer, with
+nn.LSTM's conventions. Names that need torch are imported when first used.
 """
 
 from importlib import import_module
@@ -23,12 +23,14 @@ from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
+    from statewise.commands.check_model import check_model
     from statewise.commands.compare import compare
     from statewise.commands.compile import compile
     from statewise.commands.demo import demo
     from statewise.commands.demo_parity import demo_parity
     from statewise.commands.describe import describe
     from statewise.commands.exact import certify, extract, snap
+    from statewise.commands.ladder import ladder
     from statewise.commands.learn import learn
     from statewise.commands.polish import polish
     from statewise.commands.report import report
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from statewise.commands.sweep import sweep
     from statewise.commands.train import evaluate, train
     from statewise.models import BilinearRNN, SequenceModel, StateTracker
-    from statewise.runs import Record, Run, load
+    from statewise.runs import Record, Run
+    from statewise.store import load
     from statewise.tasks import Lengths, Task
     from statewise.theory.learning.labelled import LabelledWords
     from statewise.transitions import LinearTransition, Transition
@@ -46,12 +49,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "commands.check_model": ("check_model",),
     "commands.compare": ("compare",),
     "commands.compile": ("compile",),
     "commands.demo": ("demo",),
     "commands.demo_parity": ("demo_parity",),
     "commands.describe": ("describe",),
     "commands.exact": ("certify", "extract", "snap"),
+    "commands.ladder": ("ladder",),
     "commands.learn": ("learn",),
     "commands.polish": ("polish",),
     "commands.reproduce": ("reproduce",),
@@ -60,7 +65,8 @@ _HOMES = {
     "commands.train": ("evaluate", "train"),
     "models": ("BilinearRNN", "SequenceModel", "StateTracker"),
     "runs.record": ("Record",),
-    "runs.run": ("Run", "load"),
+    "runs.run": ("Run",),
+    "store.stored_runs": ("load",),
     "tasks": ("Lengths", "Task"),
     "theory.learning.labelled": ("LabelledWords",),
     "transitions": ("LinearTransition", "Transition"),
@@ -85,6 +91,7 @@ __all__ = [
     "__version__",
     "bench",
     "certify",
+    "check_model",
     "compare",
     "compile",
     "demo",
@@ -92,6 +99,7 @@ __all__ = [
     "describe",
     "evaluate",
     "extract",
+    "ladder",
     "learn",
     "load",
     "machine",

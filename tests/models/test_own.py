@@ -1,14 +1,17 @@
 """Models and levels of a user's own: forward suffices, everything else has a default that works."""
 
+import inspect
+
 import pytest
 import torch
 from examples.own_level import Symmetric
 from torch import nn
 
+import statewise as sw
 from statewise.errors import NetworkError, StatewiseError, TransitionError
 from statewise.machines import machine
 from statewise.models import AdaptedModel, BilinearRNN, StateTracker, as_model, build_model
-from statewise.models.own import own_model, source_hash
+from statewise.models.own import has_source, own_class, own_model, source_hash
 from statewise.models.table import is_own, kind_of, spec_of
 from statewise.tasks import Task
 from statewise.theory import network_of
@@ -195,3 +198,21 @@ def test_nothing_is_proved_of_a_level_whose_matrices_do_not_act(slip):
 
     with pytest.raises(NetworkError, match="act and dense of Slip disagree"):
         network_of(build_model(Slip, 3, 5, 4))
+
+
+def test_a_class_is_known_by_its_file_and_by_itself(tmp_path, caplog):
+    file = tmp_path / "net.py"
+    file.write_text("SCALE = 1\n" + inspect.getsource(Last).replace("nn.Module", "torch.nn.Module"))
+    file.write_text("import torch\nfrom torch import nn\n" + file.read_text())
+    spec, made = f"{file}:Last", own_class(f"{file}:Last")
+    whole, classes = source_hash(spec), source_hash(made)
+    assert whole != classes
+    for model in (spec, made):
+        assert has_source(model, whole)
+        assert has_source(model, classes)
+        assert not has_source(model, source_hash(Streaming))
+    sw.train("parity", spec, steps=2, hidden=4, out=tmp_path / "run")
+    sw.load(tmp_path / "run", made)
+    assert not caplog.records
+    sw.load(tmp_path / "run", Last)
+    assert "is not that of the run" in caplog.text

@@ -1,5 +1,6 @@
 """What every engine owes: the same tests for worker processes and for a real Ray."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -14,15 +15,16 @@ import pytest
 
 from statewise.runs import PlannedRun, execute_one
 from statewise.store import Store
-from statewise.sweep import Limits
+from statewise.sweep import Limits, make_jobs
 from statewise.sweep.cluster import RayEngine
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.schedule import not_done
+from statewise.training.options import resolve
 from tests.command import ROOT, started
 from tests.command import until as wait_for
 
 from .fakes import fake_work
-from .jobs import by_key, fake_jobs, job, killed_jobs, numbers, sweep_all, training_jobs
+from .jobs import SMALL, by_key, fake_jobs, job, killed_jobs, numbers, sweep_all, training_jobs
 from .processes import COORDINATOR, finished, recorded
 
 pytestmark = [
@@ -43,8 +45,8 @@ def _ray_head(folder):
     command += ["--include-dashboard=false", "--disable-usage-stats", "--block", f"--temp-dir={folder}"]
     command += ["--node-ip-address=127.0.0.1", "--object-store-memory=100000000"]
     log = Path(folder) / "start.log"
-    # workers import the fakes by their name, and are not to starve beside other processes
-    given = os.environ | {"PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
+    # workers import the fakes, and the code under test, by their names, and are not to starve beside other processes
+    given = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "RAY_worker_niceness": "0"}
     with log.open("w") as stream, subprocess.Popen(command, stdout=stream, stderr=stream, env=given) as process:
         try:
             wait_for(lambda: "Ray runtime started" in log.read_text() or process.poll() is not None)
@@ -103,6 +105,42 @@ def test_each_run_is_recorded_as_if_it_had_run_alone(engine_of, tmp_path):
         kept = store.weights(jobs[0].key)
         assert kept is not None
         assert kept["readout"].shape == (2, 4)
+
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, symbols, classes, hidden, layers=1):
+        super().__init__()
+        self.embed, self.read = nn.Embedding(symbols, hidden), nn.Linear(hidden, classes)
+
+    def forward(self, tokens):
+        return self.read(self.embed(tokens).cumsum(dim=1).tanh())
+"""
+
+
+@pytest.mark.parametrize("then", ["gone", "changed"])
+def test_a_class_of_ones_own_goes_to_workers_as_its_text(engine_of, tmp_path, monkeypatch, then):
+    """A node may not have the file, and a file may change while a sweep goes on."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "net.py"
+    file.write_text(NET)
+    specs = ["net.py:Net(layers=2)", "net.py:Net", "examples.own_model:RunningMean"]
+    options = [resolve({"task": "parity", "model": spec, **SMALL}) for spec in specs]
+    jobs = make_jobs(options)
+    alone = execute_one(PlannedRun(jobs[0].options, own=jobs[0].own), lambda member, metrics, steps: None).record
+    file.unlink() if then == "gone" else file.write_text(NET.replace("tanh", "sin"))
+    monkeypatch.chdir(tmp_path.parent)
+    records = _sweep(engine_of, tmp_path / "store", jobs)
+    assert [(records[job.key].status, records[job.key].reason) for job in jobs] == [("done", None)] * 3
+    # the recorded name is the one that was written, and the recorded numbers are those of the text that was read
+    assert [records[job.key].config.model for job in jobs] == specs
+    assert records[jobs[0].key].loss == alone.loss
+    source = records[jobs[0].key].config.source
+    assert source == hashlib.sha256(NET.encode()).hexdigest()
+    with Store.open(tmp_path / "store") as store:
+        assert store.text(source) == NET.encode()
 
 
 def test_a_run_that_takes_its_worker_down_fails_alone(engine_of, tmp_path):

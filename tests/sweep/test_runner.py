@@ -129,3 +129,56 @@ def test_what_no_engine_or_grid_can_be_is_refused(tmp_path):
 def test_what_cannot_be_built_is_refused_before_any_run_is_begun(task, model, given, sentence):
     with pytest.raises(StatewiseError, match=sentence):
         check_jobs([job("parity"), job(task, model, **given)])
+
+
+COUNTED = """
+from torch import nn
+
+def note(mark):
+    with open({counter!r}, "a") as stream:
+        stream.write(mark)
+
+note("i")
+
+class Net(nn.Module):
+    def __init__(self, symbols, classes, hidden, layers=1):
+        super().__init__()
+        note("b")
+        self.read = nn.Embedding(symbols, classes)
+
+    def forward(self, tokens):
+        return self.read(tokens)
+"""
+
+
+def test_many_models_of_one_class_are_imported_once_and_tried_a_few_times(tmp_path):
+    file, counter = tmp_path / "net.py", tmp_path / "counted"
+    file.write_text(COUNTED.format(counter=str(counter)))
+    runs = [job("parity", f"{file}:Net(layers={n})").options for n in range(5_000)]
+    plan = plan_grid(None, runs, ONE)
+    assert plan.to_run == 5_000
+    counted = counter.read_text()
+    assert counted.count("i") == 1
+    assert 0 < counted.count("b") <= 100
+
+
+def test_a_bad_class_refuses_its_grid_before_any_run_is_begun(tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text(COUNTED.format(counter="/dev/null").replace("self.read(tokens)", "self.read(tokens).flip(1)"))
+    runs = [job("parity", "full").options, job("parity", f"{file}:Net").options]
+    with pytest.raises(StatewiseError, match="Net reads ahead"):
+        run_grid(tmp_path / "store", runs, ONE)
+    assert not (tmp_path / "store").exists()
+    with pytest.raises(StatewiseError, match="is no file"):
+        plan_grid(None, [job("parity", f"{tmp_path}/none.py:Net").options], ONE)
+    with pytest.raises(StatewiseError, match="cannot import"):
+        plan_grid(None, [job("parity", "no.such.module:Net").options], ONE)
+
+
+def test_names_of_files_with_parentheses_and_options_are_kept_apart(tmp_path):
+    file = tmp_path / "net (copy).py"
+    file.write_text(COUNTED.format(counter="/dev/null"))
+    one, other = make_jobs(job("parity", f"{file}:Net{given}").options for given in ("", "(layers=2)"))
+    assert one.source is other.source
+    assert one.key != other.key
+    assert one.source.place == str(file)

@@ -13,12 +13,14 @@ import typer
 from statewise import __version__
 from statewise.cli.shell import command, fail
 from statewise.commands.bench import bench
+from statewise.commands.check_model import check_model
 from statewise.commands.compare import compare
 from statewise.commands.compile import compile as compile_machine
 from statewise.commands.demo import demo
 from statewise.commands.demo_parity import demo_parity
 from statewise.commands.describe import describe
 from statewise.commands.exact import certify, extract, snap
+from statewise.commands.ladder import ladder
 from statewise.commands.learn import learn
 from statewise.commands.polish import polish
 from statewise.commands.report import report
@@ -42,7 +44,9 @@ app.command("machine")(command(describe, ["machine"]))
 app.command("train")(command(train, required=["out"]))
 app.command("evaluate")(command(evaluate, ["run"]))
 app.command("eval", hidden=True)(command(evaluate, ["run"]))
+app.command("check-model")(command(check_model, ["model"]))
 app.command("compare")(command(compare, names={"tasks": "task", "models": "model"}))
+app.command("ladder")(command(ladder, names={"models": "model"}))
 app.command("compile")(command(compile_machine, ["machine"], required=["out"]))
 app.command("learn")(command(learn, ["words"], required=["out"]))
 app.command("sample")(command(sample, ["machine"]))

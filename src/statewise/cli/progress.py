@@ -21,7 +21,7 @@ def progress_of(command: str) -> Iterator[Callable[..., None] | None]:
     """Yield what shows the progress of a command; None where nobody would see it."""
     if not sys.stderr.isatty():
         yield None
-    elif command in ("sweep", "reproduce"):
+    elif command in ("sweep", "reproduce", "compare", "ladder"):
         line = _SweepLine()
         try:
             yield line.show

@@ -1,26 +1,22 @@
 """`statewise compare`: every model on every task, on equal terms, in one table and one plot."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from statewise.commands.inputs import MachineLike, PathLike, check_least, list_of, machine_of, numbers_of, path_of
-from statewise.commands.train import train
-from statewise.errors import NetworkError, RunError
-from statewise.machines import Machine
-from statewise.models.table import is_own, spec_of
-from statewise.runs.run import Run
-from statewise.training.options import RunOptions, resolve
-from statewise.wording import Lines, Result, columns, counted, fixed
+from statewise.commands.inputs import MachineLike, PathLike, check_least, list_of, numbers_of, path_of, torch_threads
+from statewise.commands.trying import short_names, store_of, tried_models, tried_task, weakest_verdict
+from statewise.errors import RunError
+from statewise.store import Store
+from statewise.sweep import EngineOptions, ShowProgress
+from statewise.sweep.terms import LONGEST, SHORTEST, Terms
+from statewise.sweep.trials import Trial, check_size, run_trials
+from statewise.wording import Lines, Result, columns, counted, duration, fixed
 
-# what models train on must be the same for all of them: recipes let lengths grow by level
-_EQUAL_TERMS = {"late": 0, "growth_share": 0.3, "supervision": "final", "tests": "balanced"}
-# hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
-_SEARCH = 200_000
-_STRENGTH = ("refuted", "unknown", "horizon", "proven")
+# of a score that does not beat the best constant answer
+_NO_BETTER = "×"
 
 
 @dataclass(frozen=True)
@@ -28,41 +24,69 @@ class ComparedCell:
     """One model on one task.
 
     Args:
-        task: the name of the machine.
-        model: the name of the model.
-        seeds: of its runs.
-        diverged: how many of these diverged; they count as chance.
-        train: the score on training lengths of each seed.
-        scores: by length, the score of each seed; lengths that the model cannot read are not there.
-        constant: by length, the score of the best constant answer on the same sequences.
-        parameters: how many were trained.
-        seconds: of all runs.
+        trial: its runs.
+        lengths: at which it was to be tested.
+        steps: of training.
         verdict: what is decided of the networks, where anything can be; of several seeds the weakest.
     """
 
-    task: str
-    model: str
-    seeds: tuple[int, ...]
-    diverged: int
-    train: tuple[float, ...]
-    scores: dict[int, tuple[float, ...]]
-    constant: dict[int, float]
-    parameters: int
-    seconds: float
-    verdict: str | None
+    trial: Trial
+    lengths: tuple[int, ...]
+    steps: int
+    verdict: str | None = None
+
+    @property
+    def task(self) -> str:
+        """The name of the machine."""
+        return self.trial.task
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.trial.model
+
+    @property
+    def diverged(self) -> int:
+        """How many seeds diverged; they count as chance."""
+        return self.trial.count("diverged")
+
+    @property
+    def failed(self) -> int:
+        """How many seeds failed; they count as chance."""
+        return self.trial.count("failed")
+
+    @property
+    def scores(self) -> dict[int, tuple[float, ...]]:
+        """By length, the score of each seed; lengths that the model cannot read are not there."""
+        return {length: found for length in self.lengths if (found := self.trial.scores(length)) is not None}
+
+    @property
+    def constant(self) -> dict[int, float]:
+        """By length, the score of the best constant answer on the same sequences."""
+        return {length: found for length in self.lengths if (found := self.trial.constant(length)) is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values."""
+        trial = self.trial
         return {
             "task": self.task,
             "model": self.model,
-            "seeds": list(self.seeds),
+            "seeds": list(trial.seeds),
             "diverged": self.diverged,
-            "train": list(self.train),
+            "failed": self.failed,
+            "reason": trial.reason,
+            "training_lengths": [SHORTEST, LONGEST],
+            "steps": self.steps,
+            "loss": None if trial.setting is None else trial.setting.loss,
+            "lr": None if trial.setting is None else trial.setting.lr,
+            "parameters": trial.parameters,
+            "seconds": round(trial.seconds, 2),
+            "train": list(trial.train),
+            "train_constant": trial.train_constant,
             "scores": {str(length): list(scores) for length, scores in self.scores.items()},
             "constant": {str(length): score for length, score in self.constant.items()},
-            "parameters": self.parameters,
-            "seconds": self.seconds,
+            "beats_constant": {str(length): trial.beats_constant(length) for length in self.scores},
+            "reads": trial.reads,
             "verdict": self.verdict,
         }
 
@@ -73,52 +97,101 @@ class Comparison(Result):
 
     Args:
         cells: one for each task and model.
-        lengths: at which they were tested.
-        terms: what was the same for all runs, in words.
-        drawn: the file of the plot.
+        terms: what was the same for all runs.
+        ran: how many runs were done now; the others were in the store.
+        files: what was written of it.
     """
 
     cells: tuple[ComparedCell, ...]
-    lengths: tuple[int, ...]
-    terms: str
-    drawn: Path | None = None
+    terms: Terms
+    ran: int
+    files: tuple[Path, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows."""
-        whole: dict[str, Any] = {"terms": self.terms, "rows": [cell.to_dict() for cell in self.cells]}
-        return whole if self.drawn is None else whole | {"plot": str(self.drawn)}
+        return {
+            "rows": [cell.to_dict() for cell in self.cells],
+            "terms": str(self.terms),
+            "ran": self.ran,
+            "files": [str(file) for file in self.files],
+        }
+
+    def table(self) -> list[list[str]]:
+        """Return the table as texts, its head first: mean ± standard deviation over seeds, then the constant answer."""
+        lengths = self.terms.test_lengths
+        head = ["task", "model", "loss, rate", "parameters", "seconds", "lengths 2 to 10", "constant"]
+        head += [part for length in lengths for part in (f"length {length:,}", "constant")]
+        names = short_names([cell.model for cell in self.cells])
+        return [[*head, "verdict"], *(self._row(cell, names[cell.model]) for cell in self.cells)]
 
     def lines(self) -> Lines:
-        """Return the table for a reader: mean ± standard deviation over seeds, beside the best constant answer."""
-        head = ["task", "model", "parameters", "training lengths"]
-        head += [part for length in self.lengths for part in (f"length {length:,}", "constant")]
-        rows = [[*head, "verdict"]]
-        for cell in self.cells:
-            row = [cell.task or "(unnamed)", self._names[cell.model], f"{cell.parameters:,}", _spread(cell.train)]
-            for length in self.lengths:
-                tested = length in cell.scores
-                row += [_spread(cell.scores[length]), fixed(cell.constant[length])] if tested else ["-", "-"]
-            rows.append([*row, f"{cell.diverged} diverged" if cell.diverged else cell.verdict or "-"])
-        shown = [*columns(rows), self.terms]
-        return [("", line) for line in (shown if self.drawn is None else [*shown, f"plot: {self.drawn}"])]
+        """Return the table for a reader, with the terms below it."""
+        table = columns(self.table())
+        notes = (
+            [f"{_NO_BETTER} does not beat the best constant answer"] if any(_NO_BETTER in row for row in table) else []
+        )
+        notes += [
+            f"{cell.model} on {cell.task}: {cell.trial.reason}" for cell in self.cells if cell.trial.reason is not None
+        ]
+        seeds = max((len(cell.trial.seeds) for cell in self.cells), default=0)
+        spent = duration(sum(cell.trial.seconds for cell in self.cells))
+        notes.append(f"{counted(seeds, 'seed')}; {counted(self.ran, 'run')} now; {spent} of one core in all")
+        return [("", line) for line in (*table, *notes, str(self.terms), *map(str, self.files))]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length, a panel for each task and a curve for each model, into a .png or .svg file."""
-        from statewise.report.curves import draw_comparison
+        from statewise.report.curves import Panel, draw_comparison
 
-        panels: dict[str, dict[str, list[tuple[int, float]]]] = {}
+        names = short_names([cell.model for cell in self.cells])
+        panels: dict[str, Panel] = {}
         for cell in self.cells:
-            points = [(length, fmean(scores)) for length, scores in cell.scores.items()]
-            panels.setdefault(cell.task, {})[self._names[cell.model]] = points
+            panel = panels.setdefault(cell.task, Panel(trained=(SHORTEST, LONGEST)))
+            panel.curves[names[cell.model]] = [(n, fmean(some), pstdev(some)) for n, some in cell.scores.items()]
+            panel.constant.update(cell.constant)
         draw_comparison(Path(path), panels)
         return Path(path)
 
-    @property
-    def _names(self) -> dict[str, str]:
-        """Models by their short names, where these are one model's alone."""
-        models = list(dict.fromkeys(cell.model for cell in self.cells))
-        short = {model: model.rpartition(":")[2] for model in models}
-        return {model: name if list(short.values()).count(name) == 1 else model for model, name in short.items()}
+    def write_csv(self, path: PathLike) -> Path:
+        """Write a row for each task and model, with means and standard deviations as numbers."""
+        from statewise.report.comparison_files import write_csv
+
+        rows = []
+        for cell in self.cells:
+            row = cell.to_dict()
+            kept = {
+                name: row[name]
+                for name in ("task", "model", "steps", "loss", "lr", "parameters", "seconds", "diverged", "failed")
+            }
+            kept |= {"seeds": len(row["seeds"]), "shortest": SHORTEST, "longest": LONGEST}
+            kept |= _numbers("train", cell.trial.train, cell.trial.train_constant)
+            for length in self.terms.test_lengths:
+                kept |= _numbers(str(length), cell.scores.get(length, ()), cell.constant.get(length))
+            rows.append(kept | {"verdict": cell.verdict, "reads": cell.trial.reads, "reason": cell.trial.reason})
+        write_csv(Path(path), rows)
+        return Path(path)
+
+    def write_latex(self, path: PathLike) -> Path:
+        """Write the table as LaTeX, for the package booktabs."""
+        from statewise.report.comparison_files import write_latex
+
+        write_latex(Path(path), self.table(), str(self.terms))
+        return Path(path)
+
+    def _row(self, cell: ComparedCell, name: str) -> list[str]:
+        trial = cell.trial
+        row = [cell.task, name, "-" if trial.setting is None else str(trial.setting)]
+        row += ["-" if trial.parameters is None else f"{trial.parameters:,}", f"{trial.seconds:,.0f}"]
+        row += [_marked(trial.train, trial.train_constant), _number(trial.train_constant)]
+        for length in cell.lengths:
+            if trial.reads is not None and length > trial.reads:
+                row += [f"reads at most {trial.reads:,}", "-"]
+            else:
+                row += [
+                    _marked(cell.scores.get(length, ()), cell.constant.get(length)),
+                    _number(cell.constant.get(length)),
+                ]
+        ended = [f"{count} {what}" for count, what in ((cell.diverged, "diverged"), (cell.failed, "failed")) if count]
+        return [*row, ", ".join(ended) or cell.verdict or "-"]
 
 
 def compare(
@@ -128,122 +201,80 @@ def compare(
     lengths: Sequence[int] = (10, 500, 10_000),
     words: int = 200,
     steps: int = 2_000,
-    hidden: int | None = None,
-    out: PathLike | None = None,
+    hidden: int = Terms.hidden,
+    store: PathLike | None = None,
+    engine: str = "local",
+    workers: int = 2,
+    retry_failed: bool = False,
     plot: PathLike | None = None,
-    show: Callable[[str], None] | None = None,
+    csv: PathLike | None = None,
+    latex: PathLike | None = None,
+    show: ShowProgress | None = None,
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
 
-    Models train on the same sequences (2 to 10 symbols, short ones first, answered at the end), steps and batch; rates
-    and widths are those of each model's recipe unless given.
+    Models train on the same sequences (2 to 10 symbols, short ones first, answered after each symbol), steps, batch and
+    hidden size. Loss and rate are tuned alike at training lengths; all else is each model's recipe.
 
     Args:
         tasks: the machines
         models: levels, baselines, classes or file.py:Class
         seeds: how many seeds each, from 0
         lengths: test lengths (on the command line separated by commas)
-        words: sequences per length
+        words: test sequences per length
         steps: training steps of every model
-        hidden: the hidden size of every model; else that of its recipe
-        out: keep the runs in this directory; what is there is not trained again
+        hidden: the hidden size of every model
+        store: the store's directory; what it has is not run again
+        engine: local, or ray
+        workers: packs of runs at once
+        retry_failed: try runs again that have failed
         plot: draw score against length into this .png or .svg
-        show: called with a line for each run that has ended
+        csv: write the table with all numbers into this file
+        latex: write the table as LaTeX into this file
+        show: called with the progress, about once a second
     """
     asked = numbers_of("lengths", lengths)
-    for name, value in (("seeds", seeds), ("words", words), ("steps", steps)):
+    for name, value in (("seeds", seeds), ("words", words), ("steps", steps), ("hidden", hidden)):
         check_least(name, value, 1)
-    machines = [machine_of(task) for task in list_of(tasks)]
-    named = list_of(models)
+    machines, named = list_of(tasks), list_of(models)
     if not machines or not named:
         raise RunError("there is nothing to compare; give at least one task and one model")
+    check_size(len(machines), len(named), seeds)
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
-    common = {"words": words, **_EQUAL_TERMS, "steps": steps, "hidden": hidden}
-    # every model is built once before the first is trained
-    readable = {spec_of(model): _readable(machines[0], model, asked, common) for model in named}
-    cells = []
-    for machine in machines:
-        for model in named:
-            lengths_read = readable[spec_of(model)]
-            runs = []
-            for seed in range(seeds):
-                given = common | {"test_lengths": lengths_read or asked[:1], "seed": seed}
-                runs.append(_train(machine, model, given, path_of(out)))
-                if show is not None:
-                    show(f"{machine.name}, {runs[-1].name}, seed {seed}: {runs[-1].record and runs[-1].record.status}")
-            cells.append(_cell(machine, runs, lengths_read))
-    longest = f"sequences of 2 to 10 symbols, {steps:,} steps, {counted(seeds, 'seed')}; tests are balanced"
-    found = Comparison(tuple(cells), asked, f"all models: {longest}; score 0 is chance, 1 is perfect")
-    return found if plot is None else replace(found, drawn=found.plot(plot))
+    terms = Terms(steps, tuple(dict.fromkeys(asked)), words, hidden)
+    on = EngineOptions(engine, workers)
+    # what is computed here is small, and more threads would wait for each other beside the workers
+    with torch_threads(1), store_of(store) as directory:
+        tried = [tried_task(task) for task in machines]
+        entered = tried_models(named, tried[0], terms)
+        made = run_trials(directory, tried, entered, terms, seeds, on, retry_failed, show)
+        places = [(task, model) for task in tried for model in entered]
+        with Store.open(directory) as opened:
+            cells = [
+                ComparedCell(trial, terms.test_lengths, steps, weakest_verdict(opened, trial, task, model))
+                for (task, model), trial in zip(places, made.trials, strict=True)
+            ]
+    found = Comparison(tuple(cells), terms, made.ran)
+    writers = ((found.plot, path_of(plot)), (found.write_csv, path_of(csv)), (found.write_latex, path_of(latex)))
+    return replace(found, files=tuple(write(file) for write, file in writers if file is not None))
 
 
-def _options(machine: Machine, model: str | type, given: Mapping[str, Any]) -> RunOptions:
-    return resolve({"task": machine.name or "machine", "model": spec_of(model), **given})
+def _marked(scores: Sequence[float], constant: float | None) -> str:
+    """Write mean ± standard deviation, with a mark where that does not beat the best constant answer."""
+    if not scores:
+        return "-"
+    shown = fixed(fmean(scores)) + (f" ± {fixed(pstdev(scores))}" if len(scores) > 1 else "")
+    return shown if constant is not None and fmean(scores) > constant else f"{shown} {_NO_BETTER}"
 
 
-def _readable(
-    machine: Machine, model: str | type, lengths: tuple[int, ...], given: Mapping[str, Any]
-) -> tuple[int, ...]:
-    """Build a model, and return the lengths that it can read."""
-    from statewise.models import own_class
-
-    options = _options(machine, model, given)
-    own = own_class(model) if is_own(options.model) else None
-    longest = options.model_options.build(machine.symbols, machine.classes, 0, own).longest
-    return tuple(length for length in lengths if longest is None or length <= longest)
+def _number(value: float | None) -> str:
+    return "-" if value is None else fixed(value)
 
 
-def _train(machine: Machine, model: str | type, given: Mapping[str, Any], out: Path | None) -> Run:
-    # another budget is another run, in a folder of its own
-    key = _options(machine, model, given).key()[:8]
-    name = re.sub(r"[^\w.()=,-]+", "_", f"{machine.name}-{spec_of(model).rpartition(':')[2]}-{given['seed']}-{key}")
-    return train(machine, model, out=None if out is None else out / name, config=given)
-
-
-def _cell(machine: Machine, runs: list[Run], lengths: tuple[int, ...]) -> ComparedCell:
-    records = [run.record for run in runs if run.record is not None]
-    scores: dict[int, tuple[float, ...]] = {}
-    constant: dict[int, float] = {}
-    for length in lengths:
-        found = [record.score_at(length) for record in records]
-        # a run that diverged counts as chance
-        scores[length] = tuple(0.0 if score is None else score.score for score in found)
-        constant[length] = fmean([score.constant for score in found if score is not None] or [0.0])
-    return ComparedCell(
-        machine.name,
-        runs[0].name,
-        tuple(run.seed for run in runs),
-        sum(record.status == "diverged" for record in records),
-        tuple(record.score_id or 0.0 for record in records),
-        scores,
-        constant,
-        records[0].parameters or 0,
-        round(sum(record.seconds or 0.0 for record in records), 2),
-        _weakest([_verdict(run) for run in runs]),
-    )
-
-
-def _verdict(run: Run) -> str | None:
-    """Return what a small search decides of a network that is a product of matrices; None of any other."""
-    from statewise.commands.exact import network_of_run
-    from statewise.theory.certify import certify
-
-    if run.record is None or run.record.status == "diverged":
-        return None
-    try:
-        network = network_of_run(run)
-    except NetworkError:
-        return None
-    return certify(network, run.machine, run.shortest, work=_SEARCH).status
-
-
-def _weakest(verdicts: list[str | None]) -> str | None:
-    known = [verdict for verdict in verdicts if verdict is not None]
-    return min(known, key=_STRENGTH.index) if len(known) == len(verdicts) else None
-
-
-def _spread(scores: Sequence[float]) -> str:
-    return fixed(fmean(scores)) + (f" ± {fixed(pstdev(scores))}" if len(scores) > 1 else "")
+def _numbers(name: str, scores: Sequence[float], constant: float | None) -> dict[str, float | None]:
+    """Return the columns of a length: mean, standard deviation and constant answer."""
+    mean, std = (fmean(scores), pstdev(scores)) if scores else (None, None)
+    return {f"score_{name}": mean, f"std_{name}": std, f"constant_{name}": constant}

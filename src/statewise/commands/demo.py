@@ -135,8 +135,7 @@ def _demonstrate(folder: Path, kept: bool, show: Callable[[Metrics, int], None] 
 def _report(folder: Path) -> Path:
     """Write the page of a store that holds the trained run alone."""
     from statewise.report.page import write_page
-    from statewise.store import Store, read_run
-    from statewise.sweep.work import small_weights
+    from statewise.store import Store, read_run, small_weights
 
     record, weights = read_run(folder / "run"), small_weights(folder / "run")
     assert record.key is not None

@@ -10,7 +10,8 @@ from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import write_whole
 from statewise.machines import Machine, align, minimise, write_machine
 from statewise.runs.directory import check_free
-from statewise.runs.run import Run, RunLike, load
+from statewise.runs.run import Run, RunLike
+from statewise.store.stored_runs import load
 from statewise.wording import Lines, Result
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def certify(
     """Prove that a network equals a machine on all words, or find a word on which it does not.
 
     Args:
-        run: the directory of a network
+        run: the directory of a network, or STORE#KEY
         machine: what it should be; else its own task
         model: the class of a run of one's own, such as file.py:Class
         shortest: judge words of at least so many symbols
@@ -231,7 +232,7 @@ def extract(run: RunLike, model: str | type | None = None, out: PathLike | None 
     """Read the machine out of a network, without knowing its task.
 
     Args:
-        run: the directory of a network
+        run: the directory of a network, or STORE#KEY
         model: the class of a run of one's own, such as file.py:Class
         out: write the machine to this .json or .dot file
     """
@@ -307,7 +308,7 @@ def snap(
     """Repair a trained network by its machine, and prove the result.
 
     Args:
-        run: the directory of a trained network
+        run: the directory of a trained network, or STORE#KEY
         machine: what it should be; else what it is
         model: the class of a run of one's own, such as file.py:Class
         mode: exact (one-hot states) or project (its own hidden space)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from statewise.commands.inputs import PathLike, check_least, path_of, torch_threads
 from statewise.errors import NetworkError, shorten
 from statewise.runs.directory import check_free, write_network
-from statewise.runs.run import Run, RunLike, load
+from statewise.runs.run import Run, RunLike
+from statewise.store.stored_runs import load
 from statewise.wording import Lines, Result, counted
 
 if TYPE_CHECKING:
@@ -78,17 +79,19 @@ def polish(
     seed: int = 0,
     data: PathLike | None = None,
     out: PathLike | None = None,
+    model: str | type | None = None,
     show: Callable[[str], None] | None = None,
 ) -> Run:
     """Reduce a trained network to what it tracks, and solve for its answers to machine precision.
 
     Args:
-        run: the directory of a trained network
+        run: the directory of a trained network, or STORE#KEY
         rank: the hidden size to keep; else it is chosen (full and cp only)
         seconds: how long to solve
         seed: of the sequences that are solved for
         data: solve for these labelled sequences (.jsonl or .csv) instead of ones drawn from the task
         out: the directory of the polished network
+        model: the class of a run of one's own, such as file.py:Class
         show: called with a line after each round
     """
     check_least("seconds", seconds, 0)
@@ -96,7 +99,7 @@ def polish(
     directory, file = path_of(out), path_of(data)
     if directory is not None:
         check_free(directory)
-    opened = load(run)
+    opened = load(run, model)
 
     from statewise.theory.polish.recording import polish_network, polished_manifest
 

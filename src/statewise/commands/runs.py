@@ -12,7 +12,20 @@ from statewise.commands.inputs import PathLike, check_least, path_of
 from statewise.errors import StoreError, shorten, unknown_name
 from statewise.runs.directory import RECORD
 from statewise.runs.record import STATUSES, Record
-from statewise.store import Store, StoredRun, exporter, merge_into, read_records, read_run
+from statewise.runs.run import Run
+from statewise.store import (
+    RunFiles,
+    Store,
+    StoredRun,
+    exporter,
+    is_table,
+    load,
+    merge_into,
+    open_stored,
+    read_records,
+    run_files,
+    source_of,
+)
 from statewise.wording import Lines, Result, counted
 
 _HEADER = ("key", f"{'status':8}  {'train':>6}  {'long':>6}  {'finished':16}  task  model  recipe  options")
@@ -80,6 +93,33 @@ class WholeRecord(Result):
 
 
 @dataclass(frozen=True)
+class ModelSource(Result):
+    """The source text of a user's own model, as it was when its run was planned.
+
+    Args:
+        model: the name under which it was given.
+        sha256: of the text, part of the run's identity.
+        text: of the whole file, or of the classes.
+    """
+
+    model: str
+    sha256: str
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the text, its hash and the model's name."""
+        return {"model": self.model, "sha256": self.sha256, "source": self.text}
+
+    def lines(self) -> Lines:
+        """Return the lines of the text."""
+        return [("", line) for line in self.text.splitlines()]
+
+    def __str__(self) -> str:
+        """Write the text as it is."""
+        return self.text
+
+
+@dataclass(frozen=True)
 class Merge(Result):
     """Runs that a store took from others.
 
@@ -111,9 +151,10 @@ def runs(
     recipe: str | None = None,
     seed: int | None = None,
     key: str | None = None,
+    source: bool = False,
     limit: int = 20,
     out: PathLike | None = None,
-) -> Listing | WholeRecord:
+) -> "Listing | WholeRecord | ModelSource | Run":
     """List, filter and export the runs of a store.
 
     Args:
@@ -124,19 +165,30 @@ def runs(
         recipe: only runs by this recipe
         seed: only runs with this seed
         key: the whole record of the one run whose key begins like this
+        source: with a key, the source text of a model of one's own
         limit: show so many at most; 0 for all
-        out: write them to .csv, .parquet, .jsonl or .jsonl.gz
+        out: write them to .csv, .parquet, .jsonl or .jsonl.gz; with a key, any other name is that of a run directory
     """
     given = {"status": status, "task": task, "model": model, "recipe": recipe, "seed": seed}
     equal = {name: value for name, value in given.items() if value is not None}
     if status is not None and status not in STATUSES:
         raise unknown_name("status", status, STATUSES)
     check_least("limit", limit, 0)
+    if source and key is None:
+        raise StoreError("source is of one run; give its key too")
     file = path_of(out)
-    write = None if file is None else exporter(file)
+    # one run may be written as a directory of its own
+    write = None if file is None or (key is not None and not is_table(file)) else exporter(file)
     with Store.open(Path(store)) as opened:
         if key is not None:
-            record = _find(opened, key)
+            record = opened.find(key)
+            if source:
+                return _source(opened, record)
+            if file is not None and write is None:
+                from statewise.runs.weights import export_run
+
+                export_run(open_stored(opened, record), file)
+                return load(file)
             if write is not None:
                 write(lambda: [record])
             return WholeRecord(record)
@@ -169,20 +221,18 @@ def merge(into: PathLike, sources: Sequence[PathLike]) -> Merge:
     return Merge(directory, dict(zip(read, counts, strict=True)), total)
 
 
-def _read(source: Path, held: ExitStack) -> Store | list[Record]:
+def _read(source: Path, held: ExitStack) -> Store | RunFiles | list[Record]:
     if source.is_dir() and (source / RECORD).exists():
-        return [read_run(source)]
+        return run_files(source)
     return held.enter_context(Store.open(source)) if source.is_dir() else list(read_records(source))
 
 
-def _find(store: Store, key: str) -> Record:
-    found = store.begins_with(key)
-    record = store.record(found[0]) if len(found) == 1 else None
-    if record is None:
-        what = f"{len(found):,} runs" if found else "no run"
-        where = f'of "{shorten(store.directory)}" with a key that begins with "{shorten(key)}"'
-        raise StoreError(f"there {'are' if found else 'is'} {what} {where}; give the key of one")
-    return record
+def _source(store: Store, record: Record) -> ModelSource:
+    options, text = record.config, source_of(store, record)
+    if options.source is None or text is None:
+        why = "is none of a user's own" if options.source is None else "has a source that was too long to be kept"
+        raise StoreError(f"the model of this run, {shorten(options.model)}, {why}; choose another run")
+    return ModelSource(options.model, options.source, text.decode(errors="replace"))
 
 
 def _reason(store: Store, key: str) -> str:

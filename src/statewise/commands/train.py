@@ -25,7 +25,8 @@ from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
-from statewise.runs.run import Run, RunLike, load
+from statewise.runs.run import Run, RunLike
+from statewise.store.stored_runs import load
 from statewise.tasks import SequenceTask, Task, sampling_of
 from statewise.tasks.words import WordsSource, evaluation_source
 from statewise.tasks.words_task import WordsTask
@@ -118,19 +119,21 @@ def train(
     elif isinstance(own_words, str):
         given["task"] = own_words
     elif kept is not None:
-        given |= {"task": kept.name or "machine", "machine": _hash_of(kept)}
+        given |= {"task": kept.name or "machine", "machine": hash_of(kept)}
     elif task is not None:
         given["task"] = os.fspath(task) if isinstance(task, str | os.PathLike) else machine_of(task)
     given["model"] = None if model is None else spec_of(model)
     if isinstance(config, Mapping):
         given = dict(config) | {name: value for name, value in given.items() if value is not None}
     options = resolve(given, None if isinstance(config, Mapping) else path_of(config), kept)
-    own = None
+    own = source = None
     if is_own(options.model):
-        from statewise.models import own_class, source_hash
+        from statewise.models import own_class, own_source
 
-        own = own_class(options.model if model is None else model)
-        options = options.change(source=source_hash(options.model if model is None else model))
+        named = options.model if model is None else model
+        source = own_source(named)
+        own = own_class(named) if isinstance(named, type) else source.load()
+        options = options.change(source=source.sha256)
     directory = path_of(out)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
@@ -144,7 +147,7 @@ def train(
             if show is not None:
                 show(metrics, steps)
 
-        run = execute_one(PlannedRun(options, directory, kept, own), see)
+        run = execute_one(PlannedRun(options, directory, kept, own, None if source is None else source.kept), see)
         if not options.polish:
             return run
 
@@ -153,7 +156,7 @@ def train(
         return polish_recorded(run)
 
 
-def _hash_of(machine: Machine) -> str | None:
+def hash_of(machine: Machine) -> str | None:
     """Return the hash of a machine that its name does not build; None where the name says it all."""
     with suppress(StatewiseError):
         if identical(build_machine(machine.name), machine):
@@ -273,7 +276,7 @@ def evaluate(
     """Evaluate a network at any lengths, beside the best constant answer.
 
     Args:
-        run: the directory of a run
+        run: the directory of a run, or STORE#KEY
         lengths: sequence lengths (on the command line separated by commas); sequences of one's own have theirs
         model: the class of a run of one's own, such as file.py:Class
         words: sequences per length; or a file of labelled sequences, whose lengths are taken instead

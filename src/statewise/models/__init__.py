@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from statewise.models.interface import AdaptedModel, RecurrentModel, SequenceModel, as_model
     from statewise.models.layer import BilinearRNN
     from statewise.models.levels import build_transition
-    from statewise.models.own import OwnModel, own_class, source_hash
+    from statewise.models.own import LARGEST_SOURCE, OwnModel, OwnSource, has_source, own_class, own_source, source_hash
     from statewise.models.tracker import Readout, StateTracker
 
 # what needs torch is imported when first used
@@ -21,7 +21,7 @@ __getattr__, __dir__ = lazy_names(
         "interface": ("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"),
         "layer": ("BilinearRNN",),
         "levels": ("build_transition",),
-        "own": ("OwnModel", "own_class", "source_hash"),
+        "own": ("LARGEST_SOURCE", "OwnModel", "OwnSource", "has_source", "own_class", "own_source", "source_hash"),
         "tracker": ("Readout", "StateTracker"),
     },
 )
@@ -29,6 +29,7 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "BASELINES",
     "KINDS",
+    "LARGEST_SOURCE",
     "LEVELS",
     "TABLE",
     "AdaptedModel",
@@ -37,6 +38,7 @@ __all__ = [
     "ModelLike",
     "ModelOptions",
     "OwnModel",
+    "OwnSource",
     "Readout",
     "RecurrentModel",
     "SequenceModel",
@@ -44,10 +46,12 @@ __all__ = [
     "as_model",
     "build_model",
     "build_transition",
+    "has_source",
     "is_own",
     "kind_of",
     "label_of",
     "own_class",
+    "own_source",
     "source_hash",
     "spec_of",
 ]

@@ -2,27 +2,34 @@
 
 The class is called as `Class(symbols, classes, hidden, **options)`; a class derived from `Transition` as
 `Class(input_size, hidden_size, **options)`, and becomes a tracker. Code is only ever imported from a name that the user
-wrote: a run directory records the name, and asks for the class again.
+wrote: run directories and stores keep the name and the text, and ask for the class again.
 """
 
 import hashlib
 import inspect
 import sys
+import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module, util
+from importlib.abc import SourceLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from torch import nn
 
-from statewise.errors import ModelError, shorten
+from statewise.errors import ModelError, StatewiseError, shorten
 from statewise.expressions import Call, parse
+from statewise.files import reason_of
 from statewise.models.table import OWN_SPEC
 from statewise.transitions import Transition
 
 # packages whose classes are not a user's own
 _NOT_OWN = ("builtins", "abc", "torch", "statewise")
+# of a longer source the hash alone is kept
+LARGEST_SOURCE = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -51,35 +58,122 @@ class OwnModel:
             raise ModelError(
                 f"{self.made.__name__} cannot be built: {shorten(error, 120)}; expected __init__({expected}, **options)"
             ) from error
+        except StatewiseError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{self.made.__name__} cannot be built: {told(error, self.made)}; correct its __init__"
+            ) from error
+
+
+@dataclass(frozen=True)
+class OwnSource:
+    """The source of a user's own class as it was when a run was planned, from which another process loads the same.
+
+    Args:
+        place: of a file, its absolute path; of a module, its name.
+        name: of the class.
+        text: of the whole file, or of the class and those of the user's that it derives from; None where there is none
+            to read, as of a class that was typed into an interpreter.
+    """
+
+    place: str
+    name: str
+    text: bytes | None
+
+    @property
+    def sha256(self) -> str | None:
+        """The hash of the text, which is part of a run's identity."""
+        return None if self.text is None else hashlib.sha256(self.text).hexdigest()
+
+    @property
+    def kept(self) -> bytes | None:
+        """The text, where it is short enough to be kept beside a record."""
+        return self.text if self.text is not None and len(self.text) <= LARGEST_SOURCE else None
+
+    def load(self) -> type[nn.Module]:
+        """Import the class: of a file from this text, wherever the file is by now; of a module by its name."""
+        if self.place.endswith(".py"):
+            assert self.text is not None
+            module: ModuleType = _from_text(self.place, self.text)
+        else:
+            module = _import(self.place)
+        if not hasattr(module, self.name):
+            where = Path(self.place).name if self.place.endswith(".py") else self.place
+            raise ModelError(f'"{shorten(where)}" has no class {self.name}; correct the name')
+        made = OwnModel(getattr(module, self.name)).made
+        assert made is not None
+        return made
 
 
 def own_model(spec: str, load: bool = False) -> OwnModel:
     """Read `file.py:Class(options)` or `package.module:Class(options)`; import the class only if asked to."""
-    place, called = _parts(spec)
+    called = _parts(spec)[1]
     if called.args:
         raise ModelError(f'"{shorten(spec)}" has a plain argument; name it, as in {called.name}(layers=2)')
-    return OwnModel(_load(place, called.name) if load else None, called.kwargs)
+    return OwnModel(own_class(spec) if load else None, called.kwargs)
 
 
 def own_class(model: str | type) -> type[nn.Module]:
     """Return the class of a user's own model, imported where it is given by name."""
-    made = own_model(model, load=True).made if isinstance(model, str) else OwnModel(model).made
+    if isinstance(model, str):
+        return own_source(model).load()
+    made = OwnModel(model).made
     assert made is not None
     return made
 
 
-def source_hash(model: str | type) -> str | None:
-    """Return the SHA-256 of a model's source: of its whole file where it is named by one, else of its classes.
-
-    None where there is no text to read, as for a class that was typed into an interpreter.
-    """
-    place = OWN_SPEC.fullmatch(model)["place"] if isinstance(model, str) and OWN_SPEC.fullmatch(model) else ""  # pyright: ignore[reportOptionalSubscript]
-    made = own_class(model)
+def own_source(model: str | type) -> OwnSource:
+    """Return the source of a user's own model; a file is read, and not imported."""
+    if not isinstance(model, str):
+        made = own_class(model)
+        return OwnSource(made.__module__, made.__qualname__.rpartition(".")[2], _text_of(made))
+    place, called = _parts(model)
+    if not place.endswith(".py"):
+        whole = OwnSource(place, called.name, None)
+        return OwnSource(place, called.name, _text_of(whole.load()))
+    file = Path(place)
+    if not file.is_file():
+        raise ModelError(f'"{shorten(file)}" is no file; expected a Python file with the class; correct the path')
     try:
-        if place.endswith(".py"):
-            return hashlib.sha256(Path(place).read_bytes()).hexdigest()
-        own = [base for base in made.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN]
-        return hashlib.sha256("".join(map(inspect.getsource, own)).encode()).hexdigest()
+        return OwnSource(str(file.absolute()), called.name, file.read_bytes())
+    except OSError as error:
+        raise ModelError(f'cannot read "{shorten(file)}": {reason_of(error)}; correct its rights') from None
+
+
+def source_hash(model: str | type) -> str | None:
+    """Return the SHA-256 of a model's source: of its whole file where it is named by one, else of its classes."""
+    return own_source(model).sha256
+
+
+def has_source(model: str | type, sha256: str) -> bool:
+    """Return whether a hash is that of a model's source, of its whole file or of its classes, however it is named."""
+    made = own_class(model)
+    texts = [own_source(model).text, _text_of(made)]
+    with suppress(OSError):
+        texts.append(Path(_file_of(made)).read_bytes())
+    return sha256 in (hashlib.sha256(text).hexdigest() for text in texts if text is not None)
+
+
+def told(error: Exception, made: type) -> str:
+    """Say what a user's code raised, and in which line of the class's own file."""
+    file = _file_of(made)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]
+    where = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {shorten(error, 160)}{where}"
+
+
+def _file_of(made: type) -> str:
+    try:
+        return inspect.getsourcefile(made) or ""
+    except TypeError:
+        return ""
+
+
+def _text_of(made: type) -> bytes | None:
+    own = [base for base in made.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN]
+    try:
+        return "".join(map(inspect.getsource, own)).encode()
     except (OSError, TypeError):
         return None
 
@@ -92,31 +186,42 @@ def _parts(spec: str) -> tuple[str, Call]:
     return match["place"].strip(), called
 
 
-def _load(place: str, name: str) -> Any:
+def _import(place: str) -> ModuleType:
     try:
-        module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
-    except ModelError:
-        raise
+        return import_module(place)
     except Exception as error:
         why = f"{type(error).__name__}: {shorten(error)}"
         raise ModelError(f'cannot import "{shorten(place)}": {why}; give a file or a module that can be') from error
-    if not hasattr(module, name):
-        raise ModelError(f'"{shorten(place)}" has no class {name}; correct the name')
-    return getattr(module, name)
 
 
-def _from_file(file: Path) -> Any:
-    if not file.is_file():
-        raise ModelError(f'"{shorten(file)}" is no file; expected a Python file with the class; correct the path')
-    place = hashlib.sha256(str(file.resolve()).encode()).hexdigest()
-    spec = util.spec_from_file_location(f"{file.stem}_{place[:8]}", file)
+class _TextLoader(SourceLoader):
+    """Import a module from a text that was read before; tracebacks and inspect find its lines there too."""
+
+    def __init__(self, place: str, text: bytes) -> None:
+        self.place, self.text = place, text
+
+    def get_filename(self, fullname: str) -> str:
+        return self.place
+
+    def get_data(self, path: str) -> bytes:
+        return self.text
+
+
+def _from_text(place: str, text: bytes) -> ModuleType:
+    """Run the text of a file as a module, once in a process."""
+    name = f"{Path(place).stem}_{hashlib.sha256(place.encode() + text).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = util.spec_from_loader(name, _TextLoader(place, text))
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
     # the source of a class is found through its module
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ModelError(f'"{shorten(file)}" cannot be run: {type(error).__name__}: {shorten(error)}') from None
+        del sys.modules[name]
+        why = f"{type(error).__name__}: {shorten(error)}"
+        raise ModelError(f'"{shorten(Path(place).name)}" cannot be run: {why}; correct the file') from error
     return module

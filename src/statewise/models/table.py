@@ -296,6 +296,12 @@ def is_own(spec: str) -> bool:
     return OWN_SPEC.fullmatch(spec) is not None
 
 
+def without_options(spec: str) -> str:
+    """Return the file or module and the class of a user's own model, without the options of the class."""
+    match = OWN_SPEC.fullmatch(spec)
+    return spec if match is None else f"{match['place']}:{match['call'].partition('(')[0].strip()}"
+
+
 def spec_of(model: str | type) -> str:
     """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
     return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"

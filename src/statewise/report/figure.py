@@ -27,6 +27,13 @@ def figure_of(file: Path) -> "Iterator[Axes]":
 
 
 @contextmanager
+def picture_of(file: Path, size: tuple[float, float]) -> "Iterator[Axes]":
+    """Yield one pair of axes that fills a picture of a size in inches, and write it to the file at the end."""
+    with _figure_of(file, 1, 1, size) as (axes,):
+        yield axes
+
+
+@contextmanager
 def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
     """Yield axes side by side, in one row or several, which share their height, and write them to the file at the end.
 
@@ -35,6 +42,13 @@ def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
         count: how many there are.
         rows: in how many rows; places that are left over stay empty.
     """
+    across = math.ceil(count / rows)
+    with _figure_of(file, count, rows, (6.4 if count == 1 else 4.2 * across, 3.6 * rows)) as panels:
+        yield panels
+
+
+@contextmanager
+def _figure_of(file: Path, count: int, rows: int, size: tuple[float, float]) -> "Iterator[list[Axes]]":
     check_figure_file(file)
     import matplotlib
 
@@ -42,7 +56,6 @@ def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
     from matplotlib import pyplot
 
     across = math.ceil(count / rows)
-    size = (6.4 if count == 1 else 4.2 * across, 3.6 * rows)
     figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=True, squeeze=False)
     panels = list(grid.flat)
     for axes in panels:

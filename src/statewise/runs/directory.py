@@ -3,7 +3,8 @@
 A trained run has `config.json` (its options), `machine.json`, `record.json` once it has ended, and a checkpoint. A
 network that was compiled, snapped or learned has `network.json` in place of the first and the third: it was never
 trained, so it has no training options. A run on sequences without a machine has `names.json` in place of the second:
-the names of its symbols and outputs.
+the names of its symbols and outputs. A run of a user's own class has the text of its source in `model.py`, for people
+to read: nothing here is ever imported.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, StoreError, shorten
-from statewise.files import reason_of, write_whole
+from statewise.files import reason_of, write_bytes_whole, write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
 from statewise.tasks import Names, Source
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
 NAMES = "names.json"
+SOURCE = "model.py"
 Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
@@ -60,22 +62,31 @@ class NetworkManifest(BaseModel):
     commit: str | None = Field(default_factory=lambda: provenance().commit)
 
 
-def open_directory(directory: Path, options: RunOptions, source: Source) -> Record | None:
+def open_directory(
+    directory: Path, options: RunOptions, task_source: Source, source: bytes | None = None
+) -> Record | None:
     """Begin or resume a run directory; return the record of a run that has ended.
 
-    The machine is kept beside the options, so that a run stays what it was when a file that it came from changes. Of
-    sequences without a machine the names are kept, and their hash in the options.
+    The machine, and the source of a user's own model, are kept beside the options, so that a run stays what it was when
+    a file that it came from changes. Of sequences without a machine the names are kept, and their hash in the options.
     """
     if (directory / CONFIG).exists():
-        _check_same(directory, options, source)
+        _check_same(directory, options, task_source)
         return read_record(directory)
     if directory.exists() and not directory.is_dir():
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
-    _write_source(source, directory)
-    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
+    begin_directory(directory, options, task_source, source)
     return None
+
+
+def begin_directory(directory: Path, options: RunOptions, task_source: Source, source: bytes | None) -> None:
+    """Write what is known of a run before it is begun."""
+    _write_source(task_source, directory)
+    if source is not None:
+        write_bytes_whole(directory / SOURCE, source)
+    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
 
 
 def read_source(directory: Path) -> Machine | Names:
@@ -143,7 +154,7 @@ def write_network(directory: Path, model: "StateTracker", source: Source, manife
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
 
-    _write_aside(directory, fill)
+    write_aside(directory, fill)
 
 
 def check_free(directory: Path) -> None:
@@ -156,7 +167,8 @@ def check_free(directory: Path) -> None:
         raise RunError(f'"{shorten(directory)}" is there already and not empty; give a new directory')
 
 
-def _write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new directory, whole or not at all."""
     check_free(directory)
     aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:

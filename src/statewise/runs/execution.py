@@ -5,22 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import nn
 
-from statewise.errors import ModelError, StatewiseError, shorten
-from statewise.models.interface import AdaptedModel
+from statewise.models.own_check import check_own
 from statewise.runs.directory import open_directory, write_record
 from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
 from statewise.runs.run import Run
 from statewise.tasks import Source
 from statewise.training.loop import Outcome, Session, Show, check_lengths, train_sessions
-from statewise.training.loss import objective
 from statewise.training.options import RunOptions
-from statewise.training.state import Training, build_training
-
-# sequences on which a model of a user's own is tried before it is trained
-_FEW = 4
+from statewise.training.state import build_training
 
 
 @dataclass(frozen=True)
@@ -30,14 +24,16 @@ class PlannedRun:
     Args:
         options: resolved.
         directory: where it is kept; None keeps nothing.
-        source: the machine or the sequences that it is trained on, where they are not to be built from their name.
+        task_source: the machine or the sequences that it is trained on, where they are not to be built from their name.
         own: the class of its model, where that is a user's own.
+        source: the text of that class, which is kept beside the record and never imported.
     """
 
     options: RunOptions
     directory: Path | None = None
-    source: Source | None = None
+    task_source: Source | None = None
     own: type[nn.Module] | None = None
+    source: bytes | None = None
 
 
 def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]]:
@@ -48,13 +44,14 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
     sessions: dict[int, Session] = {}
     finished: dict[int, Run] = {}
     for index, plan in enumerate(plans):
-        training = build_training(plan.options, plan.source, plan.own)
+        training = build_training(plan.options, plan.task_source, plan.own)
         evaluation = plan.options.evaluation
         check_lengths(training.model.longest, training.task, evaluation)
         if plan.own is not None:
-            _try_once(training)
+            task = training.task
+            check_own(plan.own, plan.options.model_options, task.vocabulary, task.source.classes)
         source = training.task.source
-        held = None if plan.directory is None else open_directory(plan.directory, plan.options, source)
+        held = None if plan.directory is None else open_directory(plan.directory, plan.options, source, plan.source)
         if held is not None:
             finished[index] = Run(source, plan.directory, plan.options, held, own=plan.own)
         else:
@@ -70,34 +67,6 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
         # weights that are not finite are no network; a directory still has the last that were
         held = None if outcome.status == "diverged" else model
         yield order[place], Run(source, plan.directory, plan.options, record, held=held, own=plan.own)
-
-
-def _try_once(training: Training) -> None:
-    """Run a model of a user's own on one small batch, and back, before anything is begun for it."""
-    model, batch = training.model, training.task.batch(training.seed, 0, _FEW)
-    name = type(model.module if isinstance(model, AdaptedModel) else model).__name__
-    tokens = torch.from_numpy(batch.tokens)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            objective(model, batch).backward()
-            with torch.no_grad():
-                whole = model.eval()(tokens)[:, -1]
-                logits, state = model.advance(tokens[:, :1], model.init_state(len(tokens)))
-                if tokens.shape[1] > 1:
-                    logits, state = model.advance(tokens[:, 1:], state)
-    except StatewiseError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{name} cannot be trained: {type(error).__name__}: {shorten(error, 160)}") from error
-    finally:
-        model.zero_grad(set_to_none=True)
-    if tuple(logits.shape) != tuple(whole.shape):
-        raise ModelError(
-            f"{name}.advance gave logits of shape {tuple(logits.shape)}; expected those after the last token, "
-            f"[batch, classes], here {tuple(whole.shape)}, and the state"
-        )
-    if bool(whole.isfinite().all()) and not torch.allclose(logits, whole, rtol=1e-3, atol=1e-4):
-        raise ModelError(f"{name}.advance and {name}.forward disagree on the same tokens; make them compute the same")
 
 
 def execute_one(plan: PlannedRun, show: Show) -> Run:

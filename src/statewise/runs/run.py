@@ -30,6 +30,21 @@ if TYPE_CHECKING:
     from statewise.models import SequenceModel
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a store keeps of a run beside its record.
+
+    Args:
+        where: the store and the run's key.
+        weights: as safetensors; None where they were too large, or there are none.
+        source: the text of a user's own model; None where it was too long, or there is none.
+    """
+
+    where: str
+    weights: bytes | None = None
+    source: bytes | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Run(Result):
     """A network with its machine, as `train`, `compile`, `snap` and `learn` return it and `load` reads it.
@@ -43,6 +58,7 @@ class Run(Result):
         summary: what the command that made it reported.
         held: its model, where it is in memory already.
         own: the class of its model, where that is a user's own.
+        kept: of a run of a store, what it keeps in place of a directory.
     """
 
     source: Source
@@ -53,6 +69,7 @@ class Run(Result):
     summary: Result | None = None
     held: "SequenceModel | None" = None
     own: "type[nn.Module] | None" = None
+    kept: Kept | None = None
 
     def __post_init__(self) -> None:
         # weights are read when they are first asked for, wherever the process is by then
@@ -72,7 +89,7 @@ class Run(Result):
         """The network, ready to be evaluated."""
         if self.held is not None:
             return self.held.eval()
-        if self.path is None:
+        if self.path is None and self.kept is None:
             raise RunError("training diverged, so there is no network; train it again with a smaller rate")
         from statewise.runs.weights import load_model
 
@@ -92,8 +109,10 @@ class Run(Result):
 
     @property
     def where(self) -> str | None:
-        """Its directory, as it was given; None if it is in memory only."""
-        return None if self.path is None else str(self.path)
+        """Its directory, as it was given, or its store and key; None if it is in memory only."""
+        if self.path is None:
+            return None if self.kept is None else self.kept.where
+        return str(self.path)
 
     @property
     def supervision(self) -> Supervision:
@@ -156,7 +175,9 @@ class Run(Result):
         """Return the run for a reader."""
         if self.summary is not None:
             return self.summary.lines()
-        where = "in memory" if self.path is None else str(self.path)
+        where = self.where or "in memory"
+        if self.record is not None and self.record.status == "failed":
+            return [("run", f"{where}: {self.name} on {self.record.config.task}, failed: {self.record.reason}")]
         if self.record is None:
             origin = "not finished" if self.manifest is None else self.manifest.origin
             return [("run", f"{where}: {self.name} on {shorten(self.source.name)}, {origin}")]
@@ -210,7 +231,7 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
             import code by itself.
     """
     if isinstance(run, Run):
-        return run if model is None else replace(run, own=_own(run.options, model), held=None)
+        return run if model is None else replace(run, own=own_of(run.options, model), held=None)
     if not isinstance(run, str | os.PathLike):
         raise RunError(f"a run is {shorten(repr(run))}; expected a Run or its directory")
     directory = Path(run)
@@ -221,17 +242,17 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
     if manifest is not None:
         return Run(source, directory, manifest=manifest)
     options = read_options(directory)
-    return Run(source, directory, options, read_record(directory), own=_own(options, model))
+    return Run(source, directory, options, read_record(directory), own=own_of(options, model))
 
 
-def _own(options: RunOptions | None, model: str | type | None) -> "type[nn.Module] | None":
+def own_of(options: RunOptions | None, model: str | type | None) -> "type[nn.Module] | None":
     """Return the class that a user gave for a run; one whose source is another than that of the run is warned of."""
     if model is None or options is None:
         return None
-    from statewise.models import own_class, source_hash
+    from statewise.models import has_source, own_class
 
     made = own_class(model)
-    if options.source is not None and source_hash(options.model if model == options.model else model) != options.source:
+    if options.source is not None and not has_source(model, options.source):
         logging.getLogger("statewise").warning(
             "statewise: the source of %s is not that of the run, which was trained as %s", made.__name__, options.model
         )

@@ -1,40 +1,88 @@
 """Weights back into models: where a network is rebuilt from what a run directory or a store kept."""
 
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
 from statewise.models import SequenceModel, StateTracker, is_own
+from statewise.runs.directory import begin_directory, write_aside, write_record
 from statewise.tasks import Source
-from statewise.training.checkpoints import read_checkpoint
+from statewise.training.checkpoints import read_checkpoint, write_checkpoint
+from statewise.training.metrics import Metrics
 from statewise.training.options import RunOptions
 from statewise.training.state import load_weights
 
 if TYPE_CHECKING:
     from statewise.runs.run import Run
 
+# a record may say more of an evaluation than a checkpoint does
+_METRICS = {field.name for field in fields(Metrics)}
+
 
 def load_model(run: "Run") -> SequenceModel:
-    """Rebuild the network of a run directory."""
-    assert run.path is not None
-    saved = read_checkpoint(run.home)
-    if saved is None:
-        raise RunError(
-            f'"{shorten(run.path)}" has no checkpoint: it was interrupted, or diverged at once; train it again'
-        )
+    """Rebuild the network of a run directory, or of a run of a store."""
+    tensors = kept_tensors(run)
     if run.options is not None:
         if is_own(run.options.model) and run.own is None:
+            place = "a directory" if run.kept is None else "a store"
             raise RunError(
-                f'"{shorten(run.path)}" holds a model of the class {shorten(run.options.model)}; '
-                "give that class as model (--model), since a directory never makes statewise import code"
+                f'"{shorten(run.where)}" holds a model of the class {shorten(run.options.model)}; '
+                f"give that class as model (--model), since {place} never makes statewise import code"
             )
         model = build_untrained(run.options, run.source, run.own)
     else:
         assert run.manifest is not None
         given = run.manifest
         model = StateTracker(run.source.symbols, run.source.classes, given.hidden, given.model, readout=given.readout)
-    return rebuild(model, saved[0], str(run.path))
+    return rebuild(model, tensors, str(run.where))
+
+
+def kept_tensors(run: "Run") -> dict[str, Tensor]:
+    """Return the weights of a run directory or of a run of a store by name; a run without any is one sentence."""
+    if run.kept is None:
+        saved = read_checkpoint(run.home)
+        if saved is None:
+            raise RunError(
+                f'"{shorten(run.where)}" has no checkpoint: it was interrupted, or diverged at once; train it again'
+            )
+        return saved[0]
+    where, status = shorten(run.kept.where, 120), "" if run.record is None else run.record.status
+    if status in ("diverged", "failed"):
+        raise RunError(f'the run "{where}" {status}, so that there is no network; train it with other options')
+    if run.kept.weights is None:
+        raise RunError(
+            f'the weights of "{where}" were not kept: a store has those of small networks only; train it again, '
+            f"with sw.train(config=sw.load('{where}').options.to_dict(), out=DIR)"
+        )
+    try:
+        return load(run.kept.weights)
+    except (SafetensorError, KeyError, ValueError):
+        raise RunError(f'the weights of "{where}" are damaged; train it again') from None
+
+
+def export_run(run: "Run", directory: Path) -> None:
+    """Write a run of a store as a run directory, which every command opens; no code is imported for it."""
+    options, record, kept = run.options, run.record, run.kept
+    assert options is not None
+    assert record is not None
+    assert kept is not None
+    tensors = {f"model.{name.removeprefix('model.')}": value for name, value in kept_tensors(run).items()}
+    if options.average:
+        tensors |= {name.replace("model.", "averaged.", 1): value.clone() for name, value in tensors.items()}
+    history = [asdict(Metrics(**metrics.model_dump(include=_METRICS))) for metrics in record.history]
+    values = {"step": record.steps, "loss": record.loss, "tokens": 0, "history": history}
+
+    def fill(aside: Path) -> None:
+        begin_directory(aside, options, run.source, kept.source)
+        write_record(aside, record)
+        write_checkpoint(aside, f"step-{record.steps}", tensors, values)
+
+    write_aside(directory, fill)
 
 
 def build_untrained(options: RunOptions, source: Source, own: type | None = None) -> SequenceModel:

@@ -7,11 +7,12 @@ and filters use.
 """
 
 from statewise.store.database import DATABASE, FORMAT
-from statewise.store.export import exporter
+from statewise.store.export import exporter, is_table
 from statewise.store.merge import merge_into
-from statewise.store.record_files import read_records, read_run
+from statewise.store.record_files import RunFiles, read_records, read_run, run_files, small_weights
 from statewise.store.rows import COLUMNS, LENGTH, StoredRun
 from statewise.store.store import LARGEST_WEIGHTS, Store
+from statewise.store.stored_runs import load, open_stored, source_of
 
 __all__ = [
     "COLUMNS",
@@ -19,10 +20,17 @@ __all__ = [
     "FORMAT",
     "LARGEST_WEIGHTS",
     "LENGTH",
+    "RunFiles",
     "Store",
     "StoredRun",
     "exporter",
+    "is_table",
+    "load",
     "merge_into",
+    "open_stored",
     "read_records",
     "read_run",
+    "run_files",
+    "small_weights",
+    "source_of",
 ]

@@ -39,6 +39,8 @@ CREATE TABLE runs (
 CREATE INDEX by_status ON runs (status);
 CREATE TABLE weights (key BLOB PRIMARY KEY, tensors BLOB NOT NULL);
 """
+# of machines and of users' own models, by the hash of the text
+_TEXTS = "CREATE TABLE IF NOT EXISTS texts (sha256 BLOB PRIMARY KEY, text BLOB NOT NULL)"
 
 
 def connect(directory: Path, write: bool) -> sqlite3.Connection:
@@ -61,6 +63,9 @@ def connect(directory: Path, write: bool) -> sqlite3.Connection:
                 connection.execute("PRAGMA synchronous = FULL")
             if write and not begun:
                 _begin(connection)
+            if write:
+                # stores that were begun before texts were kept
+                connection.execute(_TEXTS)
         except BaseException:
             connection.close()
             raise

@@ -19,6 +19,11 @@ Row = dict[str, Any]
 _ROWS_AT_ONCE = 5_000
 
 
+def is_table(out: Path) -> bool:
+    """Return whether a file has an ending that runs are written to."""
+    return out.name.endswith(tuple(_WRITERS))
+
+
 def exporter(out: Path) -> Callable[[Records], None]:
     """Return the function that writes runs into a file, by its ending."""
     for ending, write in _WRITERS.items():

@@ -3,14 +3,17 @@
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from statewise.errors import StatewiseError, StoreError, shorten
+from statewise.errors import RunError, StatewiseError, StoreError, shorten
 from statewise.files import reason_of
 from statewise.machines.catalogue import from_file
-from statewise.runs.directory import MACHINE, RECORD
+from statewise.runs.directory import MACHINE, RECORD, SOURCE
 from statewise.runs.record import Record, parse_record
 from statewise.store.rows import need_key
+from statewise.store.store import LARGEST_WEIGHTS
 
 
 def read_records(file: Path) -> Iterator[Record]:
@@ -43,6 +46,48 @@ def read_run(directory: Path) -> Record:
     except StatewiseError as error:
         raise StoreError(f'"{shorten(file)}": {error}') from None
     return record.model_copy(update={"key": record.config.key(kept), "finished": finished})
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """What a store takes from a run directory.
+
+    Args:
+        record: under the key that a sweep would give it.
+        weights: as safetensors, if they are small.
+        texts: of its machine, if no name builds that, and of a user's own model.
+    """
+
+    record: Record
+    weights: bytes | None = None
+    texts: tuple[bytes, ...] = ()
+
+
+def run_files(directory: Path) -> RunFiles:
+    """Read what a store takes from a run directory; weights that are damaged are left out."""
+    record = read_run(directory)
+    named = [MACHINE] if record.config.machine is not None or _from_file(record) else []
+    named += [SOURCE] if record.config.source is not None else []
+    texts = tuple((directory / name).read_bytes() for name in named if (directory / name).is_file())
+    weights = None
+    with suppress(RunError):
+        weights = None if record.status == "diverged" else small_weights(directory)
+    return RunFiles(record, weights, texts)
+
+
+def small_weights(directory: Path) -> bytes | None:
+    """Return the trained weights in a run directory as safetensors; None if they are too large for a store."""
+    from safetensors.torch import save
+
+    from statewise.training import read_checkpoint
+
+    saved = read_checkpoint(directory)
+    if saved is None:
+        return None
+    tensors = {name.removeprefix("model."): value for name, value in saved[0].items() if name.startswith("model.")}
+    if sum(value.numel() * value.element_size() for value in tensors.values()) >= LARGEST_WEIGHTS:
+        return None
+    return save(tensors)
 
 
 def _check_key(record: Record) -> None:

@@ -1,6 +1,8 @@
 """An open store."""
 
+import hashlib
 import os
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -18,6 +20,8 @@ from statewise.store.rows import COLUMNS, StoredRun
 
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
+# and texts of machines and models up to this one
+LARGEST_TEXT = 256 * 1024
 _KEY_BYTES = 16
 
 
@@ -137,7 +141,19 @@ class Store:
             found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
         return None if found is None else self._unpack(found[0]).with_key(key)
 
-    def add(self, records: Iterable[Record], weights: dict[str, bytes] | None = None) -> int:
+    def find(self, prefix: str) -> Record:
+        """Return the record of the one run whose key begins like this; none or several is one sentence."""
+        found = self.begins_with(prefix) if re.fullmatch("[0-9a-fA-F]{1,32}", prefix) else []
+        record = self.record(found[0]) if len(found) == 1 else None
+        if record is None:
+            what = f"{len(found):,} runs" if found else "no run"
+            where = f'of "{shorten(self.directory)}" with a key that begins with "{shorten(prefix)}"'
+            raise StoreError(f"there {'are' if found else 'is'} {what} {where}; give the key of one")
+        return record
+
+    def add(
+        self, records: Iterable[Record], weights: dict[str, bytes] | None = None, texts: Iterable[bytes] = ()
+    ) -> int:
         """Record runs, all or none of them; return how many were new.
 
         A run that is recorded already is left as it is, unless it had failed and has not now.
@@ -145,6 +161,7 @@ class Store:
         Args:
             records: each with its key.
             weights: by key, the safetensors of models that are small enough to be kept.
+            texts: of machines and users' own models that no name builds, found again by their hash.
         """
         self._check_writing()
         rows = [self._values(record) for record in records]
@@ -160,7 +177,35 @@ class Store:
             self._connection.executemany(insert, rows)
             added = self._connection.total_changes - before
             self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", small)
+            self._add_texts(texts)
         return added
+
+    def _add_texts(self, texts: Iterable[bytes]) -> None:
+        short = ((hashlib.sha256(text).digest(), text) for text in texts if len(text) <= LARGEST_TEXT)
+        self._connection.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", short)
+
+    def text(self, sha256: str) -> bytes | None:
+        """Return the text that has a hash, if it was short enough to be kept."""
+        if not re.fullmatch("[0-9a-f]{64}", sha256):
+            return None
+        found = next(self._texts(" WHERE sha256 = ?", [bytes.fromhex(sha256)]), None)
+        if found is not None and hashlib.sha256(found).hexdigest() != sha256:
+            raise damaged(self.directory, f"the text {sha256[:8]} is not what its hash says")
+        return found
+
+    def texts(self) -> Iterator[bytes]:
+        """Yield all texts that are kept."""
+        return self._texts("", [])
+
+    def _texts(self, where: str, values: list[Any]) -> Iterator[bytes]:
+        with self._translated():
+            # stores of earlier versions have none
+            there = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'texts'").fetchone()
+            found = self._connection.execute(f"SELECT text FROM texts{where}", values).fetchall() if there else []
+        for (text,) in found:
+            if not isinstance(text, bytes):
+                raise damaged(self.directory, "a text cannot be read")
+            yield text
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -184,6 +229,7 @@ class Store:
             added += self.add(batch)
             for row in other._all_weights():
                 self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", row)
+            self._add_texts(other.texts())
         return added
 
     def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:

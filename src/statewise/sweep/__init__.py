@@ -10,7 +10,7 @@ from statewise.sweep.jobs import Job, make_jobs
 from statewise.sweep.packs import Costs, Pack, make_packs
 from statewise.sweep.runner import ENGINES, EngineOptions, GridOutcome, GridPlan, Standing, plan_grid, run_grid
 from statewise.sweep.schedule import Progress, ShowProgress, run_packs
-from statewise.sweep.work import FinishedRun, small_weights
+from statewise.sweep.work import FinishedRun
 
 __all__ = [
     "ENGINES",
@@ -33,7 +33,6 @@ __all__ = [
     "read_grid",
     "run_grid",
     "run_packs",
-    "small_weights",
 ]
 
 # `sw.sweep(...)` runs a grid

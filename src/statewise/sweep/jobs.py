@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statewise.machines import machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import from_json, to_json
-from statewise.models.table import is_own
+from statewise.models.table import is_own, without_options
 from statewise.training.options import RunOptions
 
-# of a very large grid only so many kinds of runs are checked
-_MOST = 5_000
+if TYPE_CHECKING:
+    from torch import nn
+
+    from statewise.models import OwnSource
+
+# of a very large grid only so many kinds of runs are checked, and so many networks of users' own classes
+_MOST, _MOST_OWN = 5_000, 50
 # what a network needs to be built; how many symbols it reads makes none possible or impossible
 _OF_A_NETWORK = ("model", "hidden", "embedding", "additive", "readout")
 _SYMBOLS = 2
@@ -27,11 +32,18 @@ class Job:
         key: the run's identity, and that of its record.
         options: its resolved options.
         machine: the text of its machine, if that came from a file.
+        source: of a user's own model, where its class is and its text.
     """
 
     key: str
     options: RunOptions
     machine: str | None = None
+    source: "OwnSource | None" = None
+
+    @property
+    def own(self) -> "type[nn.Module] | None":
+        """The class of a user's own model, imported once in a process from the name that the user wrote."""
+        return None if self.source is None else self.source.load()
 
     @property
     def stacked(self) -> bool:
@@ -42,19 +54,23 @@ class Job:
 
 
 def make_jobs(runs: Iterable[RunOptions]) -> list[Job]:
-    """Give each run its key; a machine from a file goes along, since a worker may not have the file."""
+    """Give each run its key; a machine or a model from a file goes along, since a worker may not have the file."""
     texts: dict[str, str | None] = {}
-    sources: dict[str, str | None] = {}
+    sources: dict[str, OwnSource] = {}
     jobs = []
     for options in runs:
         task, model = options.task, options.model
         if task not in texts:
             texts[task] = to_json(machine(task)) if from_file(task) else None
-        if is_own(model) and options.source is None:
-            if model not in sources:
-                sources[model] = _source(model)
-            options = options.change(source=sources[model])
-        jobs.append(Job(options.key(texts[task]), options, texts[task]))
+        source = None
+        if is_own(model):
+            # a class with many options is read once
+            named = without_options(model)
+            if named not in sources:
+                sources[named] = _source(named)
+            source = sources[named]
+            options = options.change(source=source.sha256)
+        jobs.append(Job(options.key(texts[task]), options, texts[task], source))
     return jobs
 
 
@@ -74,20 +90,32 @@ def check_jobs(jobs: Iterable[Job]) -> None:
         of_it = tuple(value for name, value in job.options if name not in _NOT_OF_A_TASK)
         by_task.setdefault(of_it, []).append(job)
     longest: dict[Any, int | None] = {}
+    of_own = 0
     for group in by_task.values():
         first = group[0]
         task = first.options.build_task(None if first.machine is None else from_json(first.machine))
-        for options in (job.options for job in group):
+        for job in group:
+            options = job.options
             network = tuple(getattr(options, name) for name in _OF_A_NETWORK)
-            if network not in longest:
-                longest[network] = options.model_options.build(_SYMBOLS, _SYMBOLS, options.seed).longest
+            if network not in longest and (job.source is None or of_own < _MOST_OWN):
+                longest[network] = _try_network(job)
+                of_own += job.source is not None
             # refuses rates and steps that no run can have
             _ = options.optimisation
-            check_lengths(longest[network], task, options.evaluation)
+            check_lengths(longest.get(network), task, options.evaluation)
 
 
-def _source(model: str) -> str | None:
-    """Return the hash of the source of a user's own class."""
-    from statewise.models import source_hash
+def _try_network(job: Job) -> int | None:
+    """Build the network of a job, try a user's own class, and return the longest sequence that it reads."""
+    options, own = job.options.model_options, job.own
+    if own is not None:
+        from statewise.models.own_check import check_own
 
-    return source_hash(model)
+        check_own(own, options, _SYMBOLS, _SYMBOLS)
+    return options.build(_SYMBOLS, _SYMBOLS, job.options.seed, own).longest
+
+
+def _source(model: str) -> "OwnSource":
+    from statewise.models import own_source
+
+    return own_source(model)

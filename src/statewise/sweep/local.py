@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -103,7 +103,8 @@ class LocalEngine:
         ours, theirs = self._context.Pipe()
         given = (theirs, self._folder, self._work, os.getpid())
         process = self._context.Process(target=_serve, args=given, daemon=True)
-        process.start()
+        with _without_main():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 
@@ -152,6 +153,22 @@ class LocalEngine:
                 worker.past = f"it used more than {self._limits.gigabytes:g} GB of memory"
             if worker.past:
                 worker.process.kill()
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the file of the main module from a process that is started.
+
+    Workers need nothing of it, and a script that calls us without asking for `__name__ == "__main__"` would begin anew
+    in each of them.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def _serve(pipe: Any, folder: Path, work: Work, parent: int) -> None:

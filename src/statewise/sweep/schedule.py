@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,7 +126,7 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
         case Done(runs=runs, last=last):
             records = {run.record.key: run.record for run in runs if run.record.key is not None}
             weights = {run.record.key: run.weights for run in runs if run.record.key and run.weights is not None}
-            _record(store, list(records.values()), weights, progress, each)
+            _record(store, list(records.values()), weights, progress, each, _texts(pack))
             open_jobs[id(pack)] -= records.keys()
             if last:
                 del open_jobs[id(pack)]
@@ -144,12 +144,23 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
                 waiting.extendleft(reversed(pack.split(left)))
 
 
+def _texts(pack: Pack) -> set[bytes]:
+    """Return what is kept beside the records of a pack: machines and models that came from files."""
+    machines = {job.machine.encode() for job in pack.jobs if job.machine is not None}
+    return machines | {job.source.kept for job in pack.jobs if job.source is not None and job.source.kept is not None}
+
+
 def _record(
-    store: Store, records: Sequence[Record], weights: dict[str, bytes], progress: Progress, each: float
+    store: Store,
+    records: Sequence[Record],
+    weights: dict[str, bytes],
+    progress: Progress,
+    each: float,
+    texts: Iterable[bytes] = (),
 ) -> None:
     if not records:
         return
-    store.add(records, weights)
+    store.add(records, weights, texts)
     progress.statuses.update(record.status for record in records)
     progress.done_cost += each * len(records)
     folder = work_folder(store.directory)

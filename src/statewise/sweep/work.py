@@ -13,7 +13,7 @@ from statewise.errors import CheckpointWriteError, FileError, StatewiseError
 from statewise.machines.machine_files import from_json
 from statewise.runs.directory import open_directory
 from statewise.runs.record import FORMAT, Record
-from statewise.store import LARGEST_WEIGHTS
+from statewise.store import small_weights
 from statewise.sweep.jobs import Job
 from statewise.sweep.packs import Pack
 
@@ -74,37 +74,24 @@ def failed_record(job: Job, reason: str) -> Record:
     )
 
 
-def small_weights(directory: Path) -> bytes | None:
-    """Return the trained weights in a run directory as safetensors; None if they are too large for a store."""
-    from safetensors.torch import save
-
-    from statewise.training import read_checkpoint
-
-    saved = read_checkpoint(directory)
-    if saved is None:
-        return None
-    tensors = {name.removeprefix("model."): value for name, value in saved[0].items() if name.startswith("model.")}
-    if sum(value.numel() * value.element_size() for value in tensors.values()) >= LARGEST_WEIGHTS:
-        return None
-    return save(tensors)
-
-
 def _plan(job: Job, folder: Path) -> "PlannedRun":
     """Plan a run, once it is known that it can be built; discard what an earlier attempt left damaged."""
     from statewise.runs import PlannedRun
     from statewise.training import build_training, check_lengths, read_checkpoint
 
-    training = build_training(job.options, None if job.machine is None else from_json(job.machine))
+    kept, own = None if job.machine is None else from_json(job.machine), job.own
+    training = build_training(job.options, kept, own)
     check_lengths(training.model.longest, training.task, job.options.evaluation)
-    directory, source = folder / job.key, training.task.source
+    directory, task_source = folder / job.key, training.task.source
+    source = None if job.source is None else job.source.kept
     try:
-        open_directory(directory, job.options, source)
+        open_directory(directory, job.options, task_source, source)
         read_checkpoint(directory)
     except OUT_OF_SPACE:
         raise
     except StatewiseError:
         shutil.rmtree(directory, ignore_errors=True)
-    return PlannedRun(job.options, directory, source)
+    return PlannedRun(job.options, directory, task_source, own, source)
 
 
 def _train(

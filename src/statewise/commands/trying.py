@@ -1,0 +1,117 @@
+"""What compare and ladder try: tasks and models as users give them, and the store for their runs."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from statewise.commands.inputs import MachineLike, PathLike, machine_of
+from statewise.commands.train import hash_of
+from statewise.errors import NetworkError
+from statewise.machines import Machine
+from statewise.models.table import is_own, kind_of, spec_of
+from statewise.runs.record import Record
+from statewise.store import Store
+from statewise.sweep.terms import SETTINGS, Terms
+from statewise.sweep.trials import Trial, TriedModel, TriedTask
+
+# hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
+_SEARCH = 200_000
+_STRENGTH = ("refuted", "unknown", "horizon", "proven")
+
+
+@contextmanager
+def store_of(store: PathLike | None) -> Iterator[Path]:
+    """Yield the directory of a store, or one that is removed at the end."""
+    if store is not None:
+        yield Path(store)
+        return
+    with tempfile.TemporaryDirectory(prefix="statewise-") as directory:
+        yield Path(directory)
+
+
+def tried_task(task: MachineLike) -> TriedTask:
+    """Return a task of a trial, built."""
+    machine = machine_of(task)
+    if isinstance(task, Machine):
+        return TriedTask(machine.name or "machine", machine, hash_of(machine))
+    return TriedTask(str(task), machine)
+
+
+def tried_models(models: Sequence[str | type], task: TriedTask, terms: Terms) -> list[TriedModel]:
+    """Build every model once, each name once, and return what is to be known of them before any is trained."""
+    found: dict[str, TriedModel] = {}
+    for model in models:
+        name = spec_of(model)
+        if name not in found:
+            found[name] = _tried_model(model, name, task, terms)
+    return list(found.values())
+
+
+def _tried_model(model: str | type, name: str, task: TriedTask, terms: Terms) -> TriedModel:
+    from statewise.models import own_class
+
+    options = terms.options(task.name, name, SETTINGS[0], 0)
+    own = own_class(model) if is_own(name) else None
+    reads = options.model_options.build(task.machine.symbols, task.machine.classes, 0, own).longest
+    return TriedModel(name, reads, None if isinstance(model, str) or _can_be_imported(model) else own)
+
+
+def _can_be_imported(made: type) -> bool:
+    """Return whether another process finds a class by the names of its module and itself."""
+    if made.__module__ == "__main__" or "." in made.__qualname__:
+        return False
+    path, found = None, None
+    for part in _prefixes(made.__module__):
+        found = PathFinder.find_spec(part, path)
+        if found is None:
+            return False
+        path = found.submodule_search_locations
+    return found is not None
+
+
+def _prefixes(module: str) -> list[str]:
+    """Return the names of a module and of the packages that it is in, from the outermost."""
+    parts = module.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def short_names(models: Sequence[str]) -> dict[str, str]:
+    """Return how tables call models: by the class of one's own, where that is one model's alone."""
+    short = {model: model.rpartition(":")[2] for model in models}
+    return {model: name if list(short.values()).count(name) == 1 else model for model, name in short.items()}
+
+
+def weakest_verdict(store: Store, trial: Trial, task: TriedTask, model: TriedModel) -> str | None:
+    """Return what a small search decides of the networks of a trial; of several seeds the weakest.
+
+    None where a network is no product of matrices, or too large for its weights to be kept in a store.
+    """
+    kind = kind_of(model.name)
+    if kind is not None and not kind.is_level:
+        return None
+    found = [_verdict(store, record, task, model) for record in trial.records]
+    known = [verdict for verdict in found if verdict is not None]
+    return min(known, key=_STRENGTH.index) if known and len(known) == len(found) else None
+
+
+def _verdict(store: Store, record: Record, task: TriedTask, model: TriedModel) -> str | None:
+    import torch
+
+    from statewise.models import own_class
+    from statewise.runs.weights import build_untrained, rebuild
+    from statewise.theory import network_of
+    from statewise.theory.certify import certify
+
+    kept = None if record.key is None else store.weights(record.key)
+    if kept is None:
+        return None
+    own = model.own or (own_class(model.name) if is_own(model.name) else None)
+    network = build_untrained(record.config, task.machine, own)
+    tensors = {name: torch.from_numpy(value.copy()) for name, value in kept.items()}
+    try:
+        exact = network_of(rebuild(network, tensors, str(store.directory)).eval())
+    except NetworkError:
+        return None
+    return certify(exact, task.machine, record.config.lengths.shortest, work=_SEARCH).status

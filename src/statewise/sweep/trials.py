@@ -1,0 +1,376 @@
+"""Trials: each model on each task, tuned alike, trained with several seeds, recorded in a store.
+
+The first setting is tried on every task with the first seed, then the others where it was not perfect at training
+lengths (where it was, none could be better, and it is kept), then the chosen one with the other seeds. What the store
+has is not run again, so that the same call resumes.
+"""
+
+import math
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from statewise.errors import GridError, StatewiseError, shorten
+from statewise.machines import Machine
+from statewise.machines.catalogue import from_file
+from statewise.machines.machine_files import from_json, to_json
+from statewise.runs.record import Record
+from statewise.store import Store, small_weights
+from statewise.sweep.engine import Engine
+from statewise.sweep.jobs import Job, check_jobs, make_jobs
+from statewise.sweep.packs import Costs, make_packs
+from statewise.sweep.runner import EngineOptions
+from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.terms import LONGEST, SETTINGS, Setting, Terms
+from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.training.options import RunOptions
+
+if TYPE_CHECKING:
+    from statewise.models import OwnSource
+
+MOST_RUNS = 20_000
+_FIRST_SEED = 0
+_PERFECT = 1.0
+# sizes of the networks on which classes are tried
+_SYMBOLS = 2
+# where records have no score at training lengths
+_NO_SCORE = -2.0
+
+
+@dataclass(frozen=True, eq=False)
+class TriedTask:
+    """A task of a trial.
+
+    Args:
+        name: as options have it: an expression, a file, or the name of a machine that was given as a value.
+        machine: what it builds.
+        identity: the hash of a machine that its name does not build.
+    """
+
+    name: str
+    machine: Machine
+    identity: str | None = None
+
+
+@dataclass(frozen=True)
+class TriedModel:
+    """A model of a trial.
+
+    Args:
+        name: as options have it.
+        reads: the longest sequence that it reads; None is any.
+        own: its class, where that is a user's own and workers cannot import it by its name.
+    """
+
+    name: str
+    reads: int | None = None
+    own: type | None = None
+
+    @cached_property
+    def source(self) -> "OwnSource | None":
+        """The source of a class that workers cannot import."""
+        from statewise.models import own_source
+
+        return None if self.own is None else own_source(self.own)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one model on one task.
+
+    Args:
+        task: its name.
+        model: its name.
+        setting: what was chosen; None where nothing was run.
+        records: of the chosen setting, one for each seed.
+        tuning: of the first seed, one for each setting that was tried.
+        reads: the longest sequence that the model reads; None is any.
+    """
+
+    task: str
+    model: str
+    setting: Setting | None = None
+    records: tuple[Record, ...] = ()
+    tuning: tuple[Record, ...] = ()
+    reads: int | None = None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of its runs."""
+        return tuple(record.config.seed for record in self.records)
+
+    @property
+    def train(self) -> tuple[float, ...]:
+        """The score at training lengths of each seed; a run without one counts as chance."""
+        return tuple(record.score_id or 0.0 for record in self.records)
+
+    @property
+    def train_constant(self) -> float | None:
+        """The score of the best constant answer at training lengths."""
+        found = [record.in_distribution.constant for record in self.records if record.in_distribution is not None]
+        return fmean(found) if found else None
+
+    def scores(self, length: int) -> tuple[float, ...] | None:
+        """Return the score of each seed at a length; None where the model cannot read it.
+
+        A run that diverged or failed counts as chance.
+        """
+        if not self.records or (self.reads is not None and length > self.reads):
+            return None
+        found = [record.score_at(length) for record in self.records]
+        return tuple(0.0 if score is None else score.score for score in found)
+
+    def constant(self, length: int) -> float | None:
+        """Return the score of the best constant answer on the same sequences; None where nothing was tested."""
+        found = [score.constant for record in self.records if (score := record.score_at(length)) is not None]
+        return fmean(found) if found else None
+
+    def beats_constant(self, length: int) -> bool:
+        """Return whether the mean over seeds is better than the best constant answer."""
+        scores, constant = self.scores(length), self.constant(length)
+        return scores is not None and constant is not None and fmean(scores) > constant
+
+    @property
+    def parameters(self) -> int | None:
+        """How many parameters were trained."""
+        return next((record.parameters for record in self.records if record.parameters), None)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one core, of all its runs, tuning included."""
+        runs = {record.key: record for record in (*self.tuning, *self.records)}
+        return math.fsum(record.cost or 0.0 for record in runs.values())
+
+    def count(self, status: str) -> int:
+        """Return how many of its seeds ended so."""
+        return sum(record.status == status for record in self.records)
+
+    @property
+    def reason(self) -> str | None:
+        """Why its runs have no score, where they have none."""
+        why = next((record.reason for record in self.records if record.status == "failed"), None)
+        return why or ("training diverged" if self.count("diverged") else None)
+
+
+def trial_of(task: str, model: str, records: Iterable[Record], reads: int | None = None) -> Trial:
+    """Sort the records of a model on a task: choose the setting, and take the runs of each seed with it."""
+    by_place = {(_setting(record), record.config.seed): record for record in records}
+    tuning = tuple(by_place[place] for setting in SETTINGS if (place := (setting, _FIRST_SEED)) in by_place)
+    if not tuning:
+        return Trial(task, model, reads=reads)
+    chosen = _choose(tuning)
+    runs = sorted(
+        (record for (setting, _), record in by_place.items() if setting == chosen), key=lambda r: r.config.seed
+    )
+    return Trial(task, model, chosen, tuple(runs), tuning, reads)
+
+
+def trials_of(records: Iterable[Record], terms: Terms) -> list[Trial]:
+    """Sort the records that were made on these terms into trials, in the order in which they first occur."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if on_terms(record, terms):
+            groups.setdefault((record.config.task, record.config.model), []).append(record)
+    trials = []
+    for (task, model), found in groups.items():
+        tested = max(max(record.config.test_lengths) for record in found)
+        reads = None if tested >= max(terms.test_lengths) else tested
+        trials.append(trial_of(task, model, found, reads))
+    return trials
+
+
+def on_terms(record: Record, terms: Terms) -> bool:
+    """Return whether a run was one of a trial on these terms; what a model could read does not matter."""
+    config, setting = record.config, _setting(record)
+    if setting not in SETTINGS:
+        return False
+    kept = {"test_lengths": config.test_lengths, "machine": config.machine, "source": config.source}
+    expected = terms.options(config.task, config.model, setting, config.seed).model_copy(update=kept)
+    # what its machine asks for, which may not be at hand, was decided when it ran
+    return expected.model_copy(update={"draws": config.draws}) == config if config.machine else expected == config
+
+
+def check_size(tasks: int, models: int, seeds: int) -> None:
+    """Refuse more runs than one call should begin."""
+    runs = tasks * models * (len(SETTINGS) + seeds - 1)
+    if runs > MOST_RUNS:
+        raise GridError(
+            f"{tasks:,} x {models:,} (tasks x models) with {seeds:,} seeds take up to {runs:,} runs; at most "
+            f"{MOST_RUNS:,} are begun at once; compare fewer, or write a sweep"
+        )
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What all trials became.
+
+    Args:
+        trials: for each task all models.
+        ran: how many runs were done now; the others were in the store.
+    """
+
+    trials: tuple[Trial, ...]
+    ran: int
+
+
+# a model on a task
+Pair = tuple[TriedTask, TriedModel]
+
+
+def run_trials(
+    directory: Path,
+    tasks: Sequence[TriedTask],
+    models: Sequence[TriedModel],
+    terms: Terms,
+    seeds: int,
+    engine: EngineOptions,
+    retry_failed: bool = False,
+    show: ShowProgress | None = None,
+) -> Trials:
+    """Run every model on every task, and return what became of them.
+
+    Args:
+        directory: of the store, which is begun if need be.
+        tasks: what is tracked.
+        models: what is trained.
+        terms: what is the same for all.
+        seeds: how many each, from 0.
+        engine: on what runs are done; classes that workers cannot import are trained in this process.
+        retry_failed: do runs again that have failed.
+        show: called with the progress, about once a second.
+    """
+    check_size(len(tasks), len(models), seeds)
+    pairs = [(task, model) for task in tasks for model in models]
+    # a model that cannot read the training lengths has no runs
+    able = [(task, model) for task, model in pairs if model.reads is None or model.reads >= LONGEST]
+    first = _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms)
+    check_jobs([job for (_, model), job in zip(able, first, strict=True) if model.own is None])
+    _check_here({model: job for (_, model), job in zip(able, first, strict=True) if model.own is not None})
+    with Store.open(directory, write=True) as store, ExitStack() as held:
+        runner = _Runner(store, engine, retry_failed, show, held)
+        found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
+
+        def run(wanted: Sequence[tuple[Pair, Setting, int]]) -> None:
+            jobs = _jobs(wanted, terms)
+            runner.run(jobs, {model.name: model.own for (_, model), _, _ in wanted if model.own is not None})
+            for (pair, _, _), job in zip(wanted, jobs, strict=True):
+                found[pair].append(runner.record(job))
+
+        run([(pair, SETTINGS[0], _FIRST_SEED) for pair in able])
+        tuned = [pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT]
+        run([(pair, setting, _FIRST_SEED) for pair in tuned for setting in SETTINGS[1:]])
+        run([(pair, _choose(found[pair]), seed) for pair in able for seed in range(_FIRST_SEED + 1, seeds)])
+        trials = [trial_of(task.name, model.name, found[task, model], model.reads) for task, model in pairs]
+        return Trials(tuple(trials), runner.ran)
+
+
+def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job]:
+    """Make the job of each run; a machine that its name does not build goes along."""
+    runs = []
+    for (task, model), setting, seed in wanted:
+        kept = None if task.identity is None else task.machine
+        options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
+        runs.append(options.change(machine=task.identity))
+    pairs = [pair for pair, _, _ in wanted]
+    named = iter(make_jobs(options for (_, model), options in zip(pairs, runs, strict=True) if model.own is None))
+    jobs = []
+    for (task, model), options in zip(pairs, runs, strict=True):
+        job = next(named) if model.own is None else _job_here(task, model, options)
+        jobs.append(job if task.identity is None else replace(job, machine=to_json(task.machine)))
+    return jobs
+
+
+def _check_here(jobs: Mapping[TriedModel, Job]) -> None:
+    """Try classes that only this process has before any run is begun; the first that is no model is one sentence."""
+    from statewise.models.own_check import check_own
+
+    for model, job in jobs.items():
+        assert model.own is not None
+        check_own(model.own, job.options.model_options, _SYMBOLS, _SYMBOLS)
+
+
+def _job_here(task: TriedTask, model: TriedModel, options: RunOptions) -> Job:
+    """Make a job whose class only this process has."""
+    assert model.source is not None
+    text = to_json(task.machine) if task.identity is None and from_file(task.name) else None
+    options = options.change(source=model.source.sha256)
+    return Job(options.key(text), options, text, model.source)
+
+
+class _Runner:
+    """Do jobs, on one engine that is started when it is first needed, or in this process."""
+
+    def __init__(
+        self, store: Store, engine: EngineOptions, retry_failed: bool, show: ShowProgress | None, held: ExitStack
+    ) -> None:
+        self.store, self.options, self.retry_failed, self.held = store, engine, retry_failed, held
+        self.show = show or (lambda progress: None)
+        self.engine: Engine | None = None
+        # of classes whose source is not known, which a store cannot tell apart
+        self.here: dict[str, Record] = {}
+        self.ran = 0
+        clean(store)
+
+    def run(self, jobs: Sequence[Job], own: dict[str, type]) -> None:
+        """Do the jobs that the store does not have; those of the classes given in this process."""
+        left = not_done(self.store, [job for job in jobs if job.options.model not in own], self.retry_failed)
+        packs = make_packs(left, Costs(self.store.costs()), self.options.workers)
+        self.ran += len(left)
+        if packs:
+            if self.engine is None:
+                self.engine = self.held.enter_context(closing(self.options.start(self.store, self.options.workers)))
+            run_packs(self.store, packs, self.engine, self.show)
+        known = self.store.keys(failed=not self.retry_failed)
+        mine = [job for job in jobs if job.options.model in own]
+        progress = Progress(len(mine), 0.0)
+        for job in mine:
+            if job.key not in known or job.options.source is None:
+                self._run_here(job, own[job.options.model])
+            progress.statuses[self.record(job).status] += 1
+            self.show(progress)
+
+    def record(self, job: Job) -> Record:
+        """Return the record of a job that was done."""
+        record = self.here.get(job.key) or self.store.record(job.key)
+        assert record is not None
+        return record
+
+    def _run_here(self, job: Job, own: type) -> None:
+        from statewise.runs.execution import PlannedRun, execute_one
+
+        self.ran += 1
+        folder = work_folder(self.store.directory) / job.key
+        machine = None if job.machine is None else from_json(job.machine)
+        weights: bytes | None = None
+        plan = PlannedRun(job.options, folder, machine, own, None if job.source is None else job.source.kept)
+        try:
+            run = execute_one(plan, lambda member, metrics, steps: None)
+            assert run.record is not None
+            record = run.record.with_key(job.key)
+            weights = None if record.status == "diverged" else small_weights(folder)
+        except OUT_OF_SPACE:
+            raise
+        except Exception as error:
+            # whatever a user's class raises is its own failure, and no reason to lose the table
+            why = str(error) if isinstance(error, StatewiseError) else f"{type(error).__name__}: {shorten(error, 160)}"
+            record = failed_record(job, why)
+        self.here[job.key] = record
+        texts = (None if job.machine is None else job.machine.encode(), plan.source)
+        self.store.add([record], {} if weights is None else {job.key: weights}, [text for text in texts if text])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _setting(record: Record) -> Setting:
+    return Setting(record.config.loss, record.config.lr)
+
+
+def _choose(tuning: Sequence[Record]) -> Setting:
+    """Return the setting with the best score at training lengths, of equal ones the first that is named."""
+    ordered = sorted(tuning, key=lambda record: SETTINGS.index(_setting(record)))
+    best = max(ordered, key=lambda record: _NO_SCORE if record.score_id is None else record.score_id)
+    return _setting(best)
