@@ -48,6 +48,7 @@ SURFACE = [
     "report",
     "reproduce",
     "runs",
+    "sample",
     "snap",
     "sweep",
     "train",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from statewise.commands.report import report
     from statewise.commands.reproduce import reproduce
     from statewise.commands.runs import merge, runs
+    from statewise.commands.sample import sample
     from statewise.commands.sweep import sweep
     from statewise.commands.train import evaluate, train
     from statewise.models import BilinearRNN, SequenceModel, StateTracker
@@ -60,6 +61,7 @@ _HOMES = {
     "commands.polish": ("polish",),
     "commands.reproduce": ("reproduce",),
     "commands.runs": ("merge",),
+    "commands.sample": ("sample",),
     "commands.train": ("evaluate", "train"),
     "models": ("BilinearRNN", "SequenceModel", "StateTracker"),
     "runs.record": ("Record",),
@@ -106,6 +108,7 @@ __all__ = [
     "report",
     "reproduce",
     "runs",
+    "sample",
     "snap",
     "sweep",
     "train",

@@ -26,6 +26,7 @@ from statewise.commands.polish import polish
 from statewise.commands.report import report
 from statewise.commands.reproduce import reproduce
 from statewise.commands.runs import merge, runs
+from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
 from statewise.commands.train import evaluate, train
 from statewise.errors import StatewiseError
@@ -48,6 +49,7 @@ app.command("compare")(command(compare, names={"tasks": "task", "models": "model
 app.command("ladder")(command(ladder, names={"models": "model"}))
 app.command("compile")(command(compile_machine, ["machine"], required=["out"]))
 app.command("learn")(command(learn, ["words"], required=["out"]))
+app.command("sample")(command(sample, ["machine"]))
 app.command("extract")(command(extract, ["run"], required=["out"]))
 app.command("certify")(command(certify, ["run"]))
 app.command("snap")(command(snap, ["run"], required=["out"]))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.commands.inputs import MachineLike, PathLike, numbers_of
+from statewise.commands.inputs import MachineLike, PathLike, SharesLike, WordsLike, numbers_of
 from statewise.runs.run import RunLike
 from statewise.theory.learning.labelled import LabelledWords
 from statewise.wording import Result
@@ -22,6 +22,9 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (MachineLike, str, "MACHINE"),
     (RunLike, Path, "RUN"),
     (PathLike, Path, None),
+    (int | PathLike, str, "N|FILE"),
+    (WordsLike, Path, "FILE"),
+    (SharesLike, str, "X,X,X"),
     (str | type, str, "NAME"),
     (Sequence[int], str, "N,N,..."),
     (PathLike | LabelledWords | Sequence[tuple], Path, "FILE"),

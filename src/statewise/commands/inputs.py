@@ -1,7 +1,7 @@
 """What commands take: a machine, a run, a model or a file, as a value, a name or a path."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
@@ -10,9 +10,13 @@ from typing import Any
 from statewise.errors import MachineError, RunError, shorten
 from statewise.machines import Machine
 from statewise.machines import machine as build_machine
+from statewise.tasks.word_files import WordFile
+from statewise.tasks.words import SHARES, WordsSource, shares_of, split_words, words_task
 
 PathLike = str | os.PathLike[str]
 MachineLike = Machine | str | os.PathLike[str]
+WordsLike = PathLike | Sequence[tuple]
+SharesLike = str | Sequence[float]
 
 
 def machine_of(machine: MachineLike) -> Machine:
@@ -25,6 +29,30 @@ def machine_of(machine: MachineLike) -> Machine:
 def path_of(path: PathLike | None) -> Path | None:
     """Return a path, where there is one."""
     return None if path is None else Path(path)
+
+
+def own_sequences(
+    words: WordsLike | None, validation: PathLike | None, test: PathLike | None, shares: SharesLike | None
+) -> str | WordsSource | None:
+    """Return a user's own labelled sequences: the name of a task that reads them, or, of pairs, what is in memory.
+
+    Args:
+        words: the file of training, or of all sets; or pairs of a sequence and its label or labels.
+        validation: the file of validation.
+        test: the file of test.
+        shares: of training, validation and test in `words`.
+    """
+    if words is None:
+        if validation is not None or test is not None or shares is not None:
+            raise RunError("there are no training sequences; give them with --words")
+        return None
+    if isinstance(words, str | os.PathLike):
+        others = [None if path is None else os.fspath(path) for path in (validation, test)]
+        return words_task(os.fspath(words), others[0], others[1], shares)
+    if validation is not None or test is not None:
+        raise RunError("pairs in memory are split by shares; leave the files of validation and test out")
+    found = SHARES if shares is None else shares_of(shares)
+    return split_words(WordFile.from_pairs(words), found, "words(memory)")
 
 
 def check_least(name: str, value: object, least: int) -> None:

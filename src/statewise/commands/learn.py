@@ -11,8 +11,7 @@ from statewise.commands.made import made_run
 from statewise.errors import RunError, shorten
 from statewise.runs.directory import check_free
 from statewise.runs.run import Run
-from statewise.theory.learning.labelled import LabelledWords
-from statewise.theory.learning.word_files import read_words
+from statewise.theory.learning.labelled import LabelledWords, read_words
 from statewise.wording import Lines, Result
 
 if TYPE_CHECKING:

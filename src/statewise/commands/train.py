@@ -8,7 +8,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, numbers_of, path_of, torch_threads
+from statewise.commands.inputs import (
+    MachineLike,
+    PathLike,
+    SharesLike,
+    WordsLike,
+    check_least,
+    machine_of,
+    numbers_of,
+    own_sequences,
+    path_of,
+    torch_threads,
+)
 from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
@@ -16,7 +27,9 @@ from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
-from statewise.tasks import sampling_of
+from statewise.tasks import SequenceTask, Task, sampling_of
+from statewise.tasks.words import WordsSource, evaluation_source
+from statewise.tasks.words_task import WordsTask
 from statewise.training.metrics import Metrics, Score, SuiteScore
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
@@ -53,9 +66,13 @@ def train(
     polish: bool | None = None,
     threads: int = 1,
     tensorboard: bool = False,
+    words: WordsLike | None = None,
+    validation_words: PathLike | None = None,
+    test_words: PathLike | None = None,
+    shares: SharesLike | None = None,
     show: ShowMetrics | None = None,
 ) -> Run:
-    """Train one model on one machine.
+    """Train one model on one machine, or on labelled sequences of one's own.
 
     Args:
         task: the machine that is tracked
@@ -85,11 +102,23 @@ def train(
         polish: polish the trained network too, and test it again; it is kept in OUT/polished
         threads: torch threads; one is bit for bit repeatable
         tensorboard: write scalars for TensorBoard into OUT/events
+        words: labelled sequences instead of a machine: .csv or .jsonl, or a folder of FLaRe; in Python also pairs
+        validation_words: validation sequences; else a share of --words
+        test_words: test sequences; else a share of --words
+        shares: of training, validation and test in --words: 0.8,0.1,0.1
         show: called after each evaluation with what was measured and the number of steps
     """
-    given = {name: value for name, value in locals().items() if name in RunOptions.model_fields}
-    kept = task if isinstance(task, Machine) else None
-    if kept is not None:
+    # `words` of a run's options is how many sequences it is tested on
+    given = {name: value for name, value in locals().items() if name in RunOptions.model_fields and name != "words"}
+    own_words = own_sequences(words, validation_words, test_words, shares)
+    if own_words is not None and task is not None:
+        raise RunError("a machine and sequences of one's own are given; give one of --task and --words")
+    kept = task if isinstance(task, Machine) else own_words if isinstance(own_words, WordsSource) else None
+    if isinstance(kept, WordsSource):
+        given["task"] = kept.name
+    elif isinstance(own_words, str):
+        given["task"] = own_words
+    elif kept is not None:
         given |= {"task": kept.name or "machine", "machine": hash_of(kept)}
     elif task is not None:
         given["task"] = os.fspath(task) if isinstance(task, str | os.PathLike) else machine_of(task)
@@ -147,6 +176,7 @@ class Scores(Result):
         drawn: the file of the plot.
         suite: how it answers a conformance suite, where that was asked for.
         machine: names the symbols of that suite's sequences.
+        own: whether the sequences are a set of a user's own, which is worth a score as a whole.
     """
 
     run: str | None
@@ -156,6 +186,7 @@ class Scores(Result):
     drawn: Path | None = None
     suite: SuiteScore | None = None
     machine: Machine | None = None
+    own: bool = False
 
     @property
     def lengths(self) -> list[int]:
@@ -164,6 +195,7 @@ class Scores(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers by length."""
+        whole, ends = _pooled(self.scores), [score.at_end for score in self.scores]
         written = {
             "run": self.run,
             "lengths": self.lengths,
@@ -173,7 +205,10 @@ class Scores(Result):
             "constant": [score.constant for score in self.scores],
             "coverage": [None if score.coverage is None else asdict(score.coverage) for score in self.scores],
             "words": self.words,
+            "pooled": {"accuracy": whole.accuracy, "score": whole.score, "constant": whole.constant},
         }
+        if any(end is not None for end in ends):
+            written["accuracy_at_end"] = [None if end is None else end.accuracy for end in ends]
         if self.suite is not None:
             written["suite"] = asdict(self.suite) | {"wrong": self._wrong}
         return written if self.drawn is None else written | {"plot": str(self.drawn)}
@@ -181,6 +216,8 @@ class Scores(Result):
     def lines(self) -> Lines:
         """Return a line for each length."""
         lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
+        if self.own and len(lines) > 1:
+            lines.append(("all lengths", _score_line(_pooled(self.scores))))
         lines += [] if self.suite is None else _suite_lines(self.suite, self._wrong)
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
 
@@ -201,8 +238,17 @@ class Scores(Result):
         return Path(path)
 
 
+def _pooled(scores: Sequence[Score]) -> Score:
+    from statewise.training.evaluation import pooled
+
+    return pooled(list(scores))
+
+
 def _score_line(score: Score) -> str:
     shown = f"accuracy {score.accuracy:.3f}  score {score.score:.3f}  constant answer {score.constant:.3f}"
+    if score.at_end is not None:
+        ends = f"accuracy {score.at_end.accuracy:.3f}  constant answer {score.at_end.constant:.3f}"
+        shown = f"{shown}  at the end: {ends}"
     found = score.coverage
     if found is None:
         return shown
@@ -219,7 +265,7 @@ def evaluate(
     run: RunLike,
     lengths: Sequence[int] = (10, 500, 10_000),
     model: str | type | None = None,
-    words: int = 200,
+    words: int | PathLike = 200,
     reembed: int = 0,
     sign_rule: bool = False,
     plot: PathLike | None = None,
@@ -231,9 +277,9 @@ def evaluate(
 
     Args:
         run: the directory of a run, or STORE#KEY
-        lengths: sequence lengths (on the command line separated by commas)
+        lengths: sequence lengths (on the command line separated by commas); sequences of one's own have theirs
         model: the class of a run of one's own, such as file.py:Class
-        words: sequences per length
+        words: sequences per length; or a file of labelled sequences, whose lengths are taken instead
         reembed: put the nearest prototype in place every so many symbols
         sign_rule: correct the sign of the hidden state
         plot: draw score against length into this .png or .svg
@@ -242,15 +288,19 @@ def evaluate(
         suite: test every transition too, by transition-cover or by the w-method
     """
     asked = numbers_of("lengths", lengths)
-    check_least("words", words, 1)
+    count = _count_of(words)
+    check_least("words", 1 if count is None else count, 1)
     check_least("reembed", reembed, 0)
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
     opened = load(run, model)
+    task = _evaluated_on(opened, None if count is not None else Path(words), tests)  # pyright: ignore[reportArgumentType]
+    if isinstance(task, WordsTask):
+        asked, count = task.buckets, len(task.sets[2])
     longest = opened.model.longest
-    if longest is not None and opened.task.written_length(max(asked)) > longest:
+    if longest is not None and task.written_length(max(asked)) > longest:
         raise RunError(
             f"{opened.name} reads at most {longest:,} tokens, length {max(asked):,} is asked for; leave it out"
         )
@@ -259,12 +309,39 @@ def evaluate(
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
-        task = replace(opened.task, tests=sampling_of(tests))
-        scores = evaluate_model(network, task, asked, words, opened.seed + 1, coverage=True)
-        covered = None if suite is None else evaluate_suite(network, task, suite)
-    title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
-    found = Scores(opened.where, title, tuple(scores), words, suite=covered, machine=opened.machine)
+        scores = evaluate_model(network, task, asked, count or 1, opened.seed + 1, coverage=True)
+        covered = None if suite is None else evaluate_suite(network, _task_of_machine(opened), suite)
+    title = f"{opened.name} on {opened.source.name if opened.options is None else opened.options.task}"
+    machine = opened.source if isinstance(opened.source, Machine) else None
+    own = isinstance(task, WordsTask)
+    found = Scores(opened.where, title, tuple(scores), count or 1, suite=covered, machine=machine, own=own)
     return found if plot is None else replace(found, drawn=found.plot(plot))
+
+
+def _task_of_machine(run: Run) -> Task:
+    """Return the task of a run, which a conformance suite needs to have a machine."""
+    task = run.task
+    if not isinstance(task, Task):
+        raise RunError("the run has no machine, which a conformance suite is made of; leave the suite out")
+    return task
+
+
+def _count_of(words: int | PathLike) -> int | None:
+    """Return how many sequences are asked for; None where a file of them is given."""
+    if isinstance(words, str) and words.isdecimal():
+        return int(words)
+    return None if isinstance(words, str | os.PathLike) else words
+
+
+def _evaluated_on(run: Run, file: Path | None, tests: str) -> SequenceTask:
+    """Return what a run is evaluated on: its own task, or the sequences of a file in its names."""
+    if file is not None:
+        if run.supervision == "chain":
+            raise RunError("the network was trained on chains of thought; evaluate it on its own task")
+        source = evaluation_source(file, run.source, "the network")
+        return WordsTask(source, source.sets, source.aligned, run.lengths, "aligned" if source.aligned else "final")
+    task = run.task
+    return replace(task, tests=sampling_of(tests)) if isinstance(task, Task) else task
 
 
 def _corrected(run: Run, every: int, sign_rule: bool) -> Any:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from torch import nn
 
-from statewise.machines import Machine
 from statewise.models.own_check import check_own
 from statewise.runs.directory import open_directory, write_record
 from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
 from statewise.runs.run import Run
+from statewise.tasks import Source
 from statewise.training.loop import Outcome, Session, Show, check_lengths, train_sessions
 from statewise.training.options import RunOptions
 from statewise.training.state import build_training
@@ -24,14 +24,14 @@ class PlannedRun:
     Args:
         options: resolved.
         directory: where it is kept; None keeps nothing.
-        machine: what it is trained on, where that is not to be built from its name.
+        task_source: the machine or the sequences that it is trained on, where they are not to be built from their name.
         own: the class of its model, where that is a user's own.
         source: the text of that class, which is kept beside the record and never imported.
     """
 
     options: RunOptions
     directory: Path | None = None
-    machine: Machine | None = None
+    task_source: Source | None = None
     own: type[nn.Module] | None = None
     source: bytes | None = None
 
@@ -44,16 +44,16 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
     sessions: dict[int, Session] = {}
     finished: dict[int, Run] = {}
     for index, plan in enumerate(plans):
-        training = build_training(plan.options, plan.machine, plan.own)
+        training = build_training(plan.options, plan.task_source, plan.own)
         evaluation = plan.options.evaluation
         check_lengths(training.model.longest, training.task, evaluation)
         if plan.own is not None:
             task = training.task
-            check_own(plan.own, plan.options.model_options, task.vocabulary, task.machine.classes)
-        machine = training.task.machine
-        held = None if plan.directory is None else open_directory(plan.directory, plan.options, machine, plan.source)
+            check_own(plan.own, plan.options.model_options, task.vocabulary, task.source.classes)
+        source = training.task.source
+        held = None if plan.directory is None else open_directory(plan.directory, plan.options, source, plan.source)
         if held is not None:
-            finished[index] = Run(machine, plan.directory, plan.options, held, own=plan.own)
+            finished[index] = Run(source, plan.directory, plan.options, held, own=plan.own)
         else:
             sessions[index] = Session(training, evaluation, plan.directory)
     yield from finished.items()
@@ -63,10 +63,10 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
         record = record_of(plan.options, outcome)
         if plan.directory is not None:
             write_record(plan.directory, record)
-        machine, model = session.training.task.machine, session.training.model
+        source, model = session.training.task.source, session.training.model
         # weights that are not finite are no network; a directory still has the last that were
         held = None if outcome.status == "diverged" else model
-        yield order[place], Run(machine, plan.directory, plan.options, record, held=held, own=plan.own)
+        yield order[place], Run(source, plan.directory, plan.options, record, held=held, own=plan.own)
 
 
 def execute_one(plan: PlannedRun, show: Show) -> Run:

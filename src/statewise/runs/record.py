@@ -3,6 +3,7 @@
 import math
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
 from statewise.errors import StoreError, shorten
-from statewise.training.metrics import HeldOut, Metrics, Score
+from statewise.training.metrics import HeldOut, Metrics, Score, pooled_majority
 from statewise.training.options import RunOptions
 from statewise.wording import counted
 
@@ -36,7 +37,10 @@ class _Checked(BaseModel):
 
 
 class RecordedScore(_Checked):
-    """The score of one length; records of other origin may lack the counts behind it."""
+    """The score of one length; records of other origin may lack the counts behind it.
+
+    Where labels stand after each symbol, symbols are counted, and `at_end` has the score at the ends.
+    """
 
     length: Positive
     score: ScoreValue
@@ -46,6 +50,8 @@ class RecordedScore(_Checked):
     majority: Share | None = None
     accuracy: Share | None = None
     score_majority: float | None = None
+    at_end: "RecordedScore | None" = None
+    labels: tuple[Whole, ...] | None = None
 
     @model_validator(mode="after")
     def _check_counts(self) -> "RecordedScore":
@@ -82,6 +88,8 @@ class RecordedScore(_Checked):
     @classmethod
     def of(cls, score: Score) -> "RecordedScore":
         """Record a score with everything that follows from it."""
+        more: dict[str, Any] = {} if score.at_end is None else {"at_end": cls.of(score.at_end)}
+        more |= {} if score.labels is None else {"labels": score.labels}
         return cls(
             length=score.length,
             count=score.count,
@@ -91,6 +99,7 @@ class RecordedScore(_Checked):
             accuracy=score.accuracy,
             score=score.score,
             score_majority=score.score_majority,
+            **more,
         )
 
 
@@ -224,6 +233,11 @@ class Record(_Checked):
         """Seconds of one core: an ensemble's members share its seconds."""
         return None if self.seconds is None else self.seconds / self.shared
 
+    @property
+    def pooled(self) -> RecordedScore | None:
+        """The score of a user's own test set over all lengths; None of any other run."""
+        return _pooled(self.scores) if self.config.sequences is not None else None
+
     def score_at(self, length: int) -> RecordedScore | None:
         """Return the score at a length, if it was tested there."""
         return next((score for score in self.scores if score.length == length), None)
@@ -239,6 +253,23 @@ class Record(_Checked):
     def to_json(self) -> str:
         """Write the record on one line."""
         return self.model_dump_json(exclude_unset=True)
+
+
+def _pooled(scores: Sequence[RecordedScore]) -> RecordedScore | None:
+    """Pool scores of several lengths."""
+    count, correct, classes, constants = 0, 0, 2, []
+    for score in scores:
+        if score.count is None or score.correct is None or score.majority is None or score.classes is None:
+            return None
+        count, correct, classes = count + score.count, correct + score.correct, score.classes
+        constants.append((score.count, score.majority, score.labels))
+    if not count:
+        return None
+    ends = [s.at_end for s in scores if s.at_end is not None]
+    at_end = _pooled(ends)
+    whole = Score(max(s.length for s in scores), count, correct, classes, pooled_majority(constants))
+    found = RecordedScore.of(whole)
+    return found if at_end is None else found.model_copy(update={"at_end": at_end})
 
 
 def parse_record(text: str | bytes) -> Record:

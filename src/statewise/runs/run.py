@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.errors import RunError, shorten
-from statewise.machines import Machine, read_machine
-from statewise.runs.directory import CONFIG, MACHINE, NETWORK, NetworkManifest, read_manifest, read_options, read_record
+from statewise.machines import Machine
+from statewise.runs.directory import (
+    CONFIG,
+    NETWORK,
+    NetworkManifest,
+    read_manifest,
+    read_options,
+    read_record,
+    read_source,
+)
 from statewise.runs.record import Record, RecordedPolish, RecordedScore
-from statewise.tasks import Lengths, Supervision, Task
+from statewise.tasks import Lengths, SequenceTask, Source, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
 
@@ -42,7 +50,7 @@ class Run(Result):
     """A network with its machine, as `train`, `compile`, `snap` and `learn` return it and `load` reads it.
 
     Args:
-        machine: what it is to track, as it was kept.
+        source: the machine that it is to track, as it was kept; of a run on sequences without one, their names.
         path: its directory; None if it is in memory only.
         options: of a trained run, its resolved options.
         record: of a trained run that has ended, its record.
@@ -53,7 +61,7 @@ class Run(Result):
         kept: of a run of a store, what it keeps in place of a directory.
     """
 
-    machine: Machine
+    source: Source
     path: Path | None = None
     options: RunOptions | None = None
     record: Record | None = None
@@ -68,6 +76,13 @@ class Run(Result):
         object.__setattr__(self, "home", None if self.path is None else self.path.absolute())
 
     home: Path = field(init=False, repr=False)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it is to track; a run on sequences without one is refused."""
+        if not isinstance(self.source, Machine):
+            raise RunError(f"{shorten(self.source.name)} is no machine, but a set of sequences; give --machine MACHINE")
+        return self.source
 
     @cached_property
     def model(self) -> "SequenceModel":
@@ -114,7 +129,7 @@ class Run(Result):
         """The length of the shortest sequences that the network is meant for."""
         if self.manifest is not None and self.manifest.origin == "polished":
             # the empty sequence is not solved for
-            return 1
+            return self.manifest.shortest or 1
         return self.lengths.shortest if self.trained else 0
 
     @property
@@ -123,9 +138,9 @@ class Run(Result):
         return 0 if self.options is None else self.options.seed
 
     @cached_property
-    def task(self) -> Task:
+    def task(self) -> SequenceTask:
         """Its task; a machine that always answers alike makes none."""
-        return Task(self.machine) if self.options is None else self.options.build_task(self.machine)
+        return Task(self.machine) if self.options is None else self.options.build_task(self.source)
 
     @property
     def failed(self) -> bool:
@@ -141,9 +156,10 @@ class Run(Result):
         where = self.where
         if self.record is None:
             return {**({} if self.manifest is None else self.manifest.facts), "run": where}
-        inside, polished = self.record.in_distribution, self.record.polished
+        inside, polished, whole = self.record.in_distribution, self.record.polished, self.record.pooled
         longest = max(self.record.scores, key=lambda score: score.length, default=None)
-        return ({} if polished is None else {"polished": polished.model_dump(mode="json")}) | {
+        written = {} if polished is None else {"polished": polished.model_dump(mode="json")}
+        written |= {
             "run": where,
             "status": self.record.status,
             "score_id": self.record.score_id,
@@ -153,6 +169,7 @@ class Run(Result):
             "steps": self.record.steps,
             "seconds": self.record.seconds,
         }
+        return written if whole is None else written | {"score_test": whole.score, "constant": whole.constant}
 
     def lines(self) -> Lines:
         """Return the run for a reader."""
@@ -163,7 +180,7 @@ class Run(Result):
             return [("run", f"{where}: {self.name} on {self.record.config.task}, failed: {self.record.reason}")]
         if self.record is None:
             origin = "not finished" if self.manifest is None else self.manifest.origin
-            return [("run", f"{where}: {self.name} on {shorten(self.machine.name)}, {origin}")]
+            return [("run", f"{where}: {self.name} on {shorten(self.source.name)}, {origin}")]
         loss = math.nan if self.record.loss is None else self.record.loss
         inside = self.record.in_distribution
         return [
@@ -171,6 +188,7 @@ class Run(Result):
             ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
             ("training lengths", "not tested" if inside is None else _score_text(inside)),
             *((f"length {score.length:,}", _score_text(score)) for score in self.record.scores),
+            *_test_set_lines(self.record),
             *_polish_lines(self.record.polished),
         ]
 
@@ -178,7 +196,14 @@ class Run(Result):
 def _score_text(score: RecordedScore) -> str:
     """Write a score beside the best constant answer on the same sequences."""
     constant = score.measured_constant
-    return f"score {score.score:.3f}" + ("" if constant is None else f"  constant answer {constant:.3f}")
+    shown = f"score {score.score:.3f}" + ("" if constant is None else f"  constant answer {constant:.3f}")
+    return shown if score.at_end is None else f"{shown}  at the end: score {score.at_end.score:.3f}"
+
+
+def _test_set_lines(record: Record) -> Lines:
+    """Return the score of a user's own test set as a whole."""
+    whole = record.pooled
+    return [] if whole is None or len(record.scores) < 2 else [("all lengths", _score_text(whole))]
 
 
 def _polish_lines(polished: RecordedPolish | None) -> Lines:
@@ -214,12 +239,12 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
     directory = Path(run)
     if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
         raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
-    machine = read_machine(str(directory / MACHINE))
+    source = read_source(directory)
     manifest = read_manifest(directory)
     if manifest is not None:
-        return Run(machine, directory, manifest=manifest)
+        return Run(source, directory, manifest=manifest)
     options = read_options(directory)
-    return Run(machine, directory, options, read_record(directory), own=own_of(options, model))
+    return Run(source, directory, options, read_record(directory), own=own_of(options, model))
 
 
 def own_of(options: RunOptions | None, model: str | type | None) -> "type[nn.Module] | None":

@@ -9,9 +9,9 @@ from safetensors.torch import load
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
-from statewise.machines import Machine
 from statewise.models import SequenceModel, StateTracker, is_own
 from statewise.runs.directory import begin_directory, write_aside, write_record
+from statewise.tasks import Source
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
 from statewise.training.metrics import Metrics
 from statewise.training.options import RunOptions
@@ -34,11 +34,11 @@ def load_model(run: "Run") -> SequenceModel:
                 f'"{shorten(run.where)}" holds a model of the class {shorten(run.options.model)}; '
                 f"give that class as model (--model), since {place} never makes statewise import code"
             )
-        model = build_untrained(run.options, run.machine, run.own)
+        model = build_untrained(run.options, run.source, run.own)
     else:
         assert run.manifest is not None
         given = run.manifest
-        model = StateTracker(run.machine.symbols, run.machine.classes, given.hidden, given.model, readout=given.readout)
+        model = StateTracker(run.source.symbols, run.source.classes, given.hidden, given.model, readout=given.readout)
     return rebuild(model, tensors, str(run.where))
 
 
@@ -78,17 +78,17 @@ def export_run(run: "Run", directory: Path) -> None:
     values = {"step": record.steps, "loss": record.loss, "tokens": 0, "history": history}
 
     def fill(aside: Path) -> None:
-        begin_directory(aside, options, run.machine, kept.source)
+        begin_directory(aside, options, run.source, kept.source)
         write_record(aside, record)
         write_checkpoint(aside, f"step-{record.steps}", tensors, values)
 
     write_aside(directory, fill)
 
 
-def build_untrained(options: RunOptions, machine: Machine, own: type | None = None) -> SequenceModel:
-    """Build the network of a run's options for its machine."""
-    tokens = options.build_task(machine).vocabulary if options.supervision == "chain" else machine.symbols
-    return options.model_options.build(tokens, machine.classes, options.seed, own)
+def build_untrained(options: RunOptions, source: Source, own: type | None = None) -> SequenceModel:
+    """Build the network of a run's options for its machine, or for the symbols and outputs of its sequences."""
+    tokens = options.build_task(source).vocabulary if options.supervision == "chain" else source.symbols
+    return options.model_options.build(tokens, source.classes, options.seed, own)
 
 
 def rebuild(model: SequenceModel, tensors: dict[str, Tensor], where: str) -> SequenceModel:

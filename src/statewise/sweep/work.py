@@ -82,16 +82,16 @@ def _plan(job: Job, folder: Path) -> "PlannedRun":
     kept, own = None if job.machine is None else from_json(job.machine), job.own
     training = build_training(job.options, kept, own)
     check_lengths(training.model.longest, training.task, job.options.evaluation)
-    directory, machine = folder / job.key, training.task.machine
+    directory, task_source = folder / job.key, training.task.source
     source = None if job.source is None else job.source.kept
     try:
-        open_directory(directory, job.options, machine, source)
+        open_directory(directory, job.options, task_source, source)
         read_checkpoint(directory)
     except OUT_OF_SPACE:
         raise
     except StatewiseError:
         shutil.rmtree(directory, ignore_errors=True)
-    return PlannedRun(job.options, directory, machine, own, source)
+    return PlannedRun(job.options, directory, task_source, own, source)
 
 
 def _train(

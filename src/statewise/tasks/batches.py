@@ -23,6 +23,16 @@ class Batch:
     asked: Bool[np.ndarray, "batch time"] | None
 
     @property
+    def answers(self) -> int:
+        """How many answers are asked for."""
+        return len(self.lengths) if self.asked is None else int(self.asked.sum())
+
+    def rows(self, rows: slice) -> "Batch":
+        """Return some of the rows."""
+        asked = None if self.asked is None else self.asked[rows]
+        return Batch(self.tokens[rows], self.lengths[rows], self.outputs[rows], asked)
+
+    @property
     def finals(self) -> Int[np.ndarray, " batch"]:
         """The output class at the end of each sequence."""
         return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]

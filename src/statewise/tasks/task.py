@@ -1,9 +1,10 @@
-"""A task: a machine, how long sequences are, what is asked for, and where sequences come from.
+"""A task of a machine: the machine, how long sequences are, what is asked for, and where sequences come from.
 
 Batches are a pure function of (seed, position): batch 1,000 is the same whether or not 999 came before it, in any
 process, and no global randomness is touched.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -85,6 +86,11 @@ class Task:
             raise TaskError(f"sequences of {self.machine!r} end in one output only; expected something to tell apart")
         if self.samples is not None and (self.lengths.growth or self.lengths.late):
             raise TaskError("a fixed set of sequences has one distribution of lengths; set growth and late to 0")
+
+    @property
+    def source(self) -> Machine:
+        """Where sequences and answers come from."""
+        return self.machine
 
     @property
     def vocabulary(self) -> int:
@@ -189,6 +195,15 @@ class Task:
         if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
             self._tests[key] = batch
         return batch
+
+    def probe(self, seed: int, length: int, count: int) -> Batch:
+        """Return the sequences on which training is evaluated on the way: those of the test."""
+        return self.test(seed, length, count)
+
+    def familiar(self, seed: int, count: int) -> list[Batch]:
+        """Return test sequences of every training length, about so many in all."""
+        lengths = range(self.lengths.shortest, self.lengths.longest + 1)
+        return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
 
     def follow(self, states: Int[np.ndarray, " state"], word: Int[np.ndarray, " time"]) -> Int[np.ndarray, " state"]:
         """Return the state after a word, from each of some states; -1 where the task never draws it."""

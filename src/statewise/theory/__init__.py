@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from statewise.theory.compile import Compiled, compile_machine, one_hot
     from statewise.theory.correction import Corrected
     from statewise.theory.extraction import Extracted, extract
-    from statewise.theory.learning.labelled import LabelledWords
+    from statewise.theory.learning.labelled import LabelledWords, read_words
     from statewise.theory.learning.learner import Learned, learn
-    from statewise.theory.learning.word_files import read_words
     from statewise.theory.network import Network, network_of
     from statewise.theory.polish import Polished, polish_tracker
     from statewise.theory.robust_machines import Robustness, robustness
@@ -63,9 +62,8 @@ __getattr__, __dir__ = lazy_names(
         "compile": ("Compiled", "compile_machine", "one_hot"),
         "correction": ("Corrected",),
         "extraction": ("Extracted", "extract"),
-        "learning.labelled": ("LabelledWords",),
+        "learning.labelled": ("LabelledWords", "read_words"),
         "learning.learner": ("Learned", "learn"),
-        "learning.word_files": ("read_words",),
         "network": ("Network", "network_of"),
         "polish": ("Polished", "polish_tracker"),
         "robust_machines": ("Robustness", "robustness"),

@@ -2,24 +2,29 @@
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, Task, legal_moves
+from statewise.tasks import Batch, SequenceTask, Task, legal_moves
+from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective
-from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore
+from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore, pooled_majority
 from statewise.training.plans import Loss
+
+# symbols whose logits are computed at once, and validation symbols that are read at once
+_SYMBOLS_AT_ONCE, _HELD_OUT_AT_ONCE = 1 << 18, 1 << 20
 
 
 def evaluate_model(
-    model: SequenceModel, task: Task, lengths: Iterable[int], count: int, seed: int, coverage: bool = False
+    model: SequenceModel, task: SequenceTask, lengths: Iterable[int], count: int, seed: int, coverage: bool = False
 ) -> list[Score]:
     """Evaluate a model on `count` sequences of each length, answered at their end.
 
@@ -31,37 +36,91 @@ def evaluate_model(
         lengths: how long they are.
         count: how many there are of each.
         seed: of the sequences.
-        coverage: whether scores say what of the machine the sequences walked.
+        coverage: whether scores say what of the machine the sequences walked, where there is one.
     """
-    return [_evaluate_one(model, task, length, count, seed, coverage) for length in lengths]
+    return [evaluate_batch(model, task, length, task.test(seed, length, count), coverage) for length in lengths]
 
 
 def pooled(scores: list[Score]) -> Score:
     """Pool the scores of several lengths as one of their longest."""
     count, correct = sum(s.count for s in scores), sum(s.correct for s in scores)
-    majority = sum(s.majority * s.count for s in scores) / count
-    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
+    majority = pooled_majority((s.count, s.majority, s.labels) for s in scores)
+    ends = [s.at_end for s in scores if s.at_end is not None]
+    at_end = pooled(ends) if ends else None
+    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority, at_end=at_end)
 
 
-def evaluate_held_out(model: SequenceModel, task: Task, seed: int, loss: Loss = "cross-entropy") -> HeldOut | None:
+def evaluate_held_out(
+    model: SequenceModel, task: SequenceTask, seed: int, loss: Loss = "cross-entropy"
+) -> HeldOut | None:
     """Evaluate a model on the validation sequences of a fixed set; None where none are set aside."""
     if not task.validation:
         return None
     batch = task.held_out(seed)
+    at_once = max(1, _HELD_OUT_AT_ONCE // batch.tokens.shape[1])
+    parts = [batch.rows(slice(i, i + at_once)) for i in range(0, len(batch.lengths), at_once)]
     with torch.no_grad():
-        value = objective(model, batch, loss).item()
-        answers = model.at_end(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)).argmax(dim=-1)
-    return HeldOut(len(batch.lengths), value, float((answers.numpy() == batch.finals).mean()))
+        values = [objective(model, part, loss).item() for part in parts]
+        answers = [model.at_end(torch.from_numpy(p.tokens), torch.from_numpy(p.lengths)).argmax(dim=-1) for p in parts]
+    weighted = sum(v * p.answers for v, p in zip(values, parts, strict=True)) / batch.answers
+    value = values[0] if len(values) == 1 else weighted
+    return HeldOut(len(batch.lengths), value, float((torch.cat(answers).numpy() == batch.finals).mean()))
 
 
-def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int, coverage: bool) -> Score:
-    batch = task.test(seed, length, count)
+def evaluate_batch(
+    model: SequenceModel, task: SequenceTask, length: int, batch: Batch, coverage: bool = False
+) -> Score:
+    """Evaluate a model at the end of sequences, or, where a batch asks for that, after each symbol.
+
+    Args:
+        model: what is evaluated.
+        task: what they are of.
+        length: what their score is reported as.
+        batch: the sequences; those of several lengths are read length by length.
+        coverage: whether the score says what of the machine they walked, where there is one.
+    """
+    if batch.asked is not None:
+        return _evaluate_symbols(model, task, length, batch, batch.asked)
     finals = torch.from_numpy(batch.finals)
-    answers = _answers(model, task, batch.tokens, length)
+    answers = torch.empty_like(finals)
+    for each in np.unique(batch.lengths).tolist():
+        rows = np.flatnonzero(batch.lengths == each)
+        answers[rows] = _answers(model, task, batch.tokens[rows, :each])
+    if isinstance(task, WordsTask):
+        return _score(task, length, batch.finals, (answers == finals).numpy())
     right = int((answers == finals).sum())
-    majority = int(torch.bincount(finals).max()) / count
-    covered = _coverage(task, batch, (answers == finals).numpy()) if coverage else None
-    return Score(length, count, right, task.classes, majority, covered)
+    majority = int(torch.bincount(finals).max()) / len(finals)
+    covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
+    return Score(length, len(finals), right, task.classes, majority, covered)
+
+
+def _evaluate_symbols(
+    model: SequenceModel, task: SequenceTask, length: int, batch: Batch, asked: Bool[np.ndarray, "batch time"]
+) -> Score:
+    """Evaluate a model after each symbol, and at the end; sequences of similar lengths are read together."""
+    right = np.zeros(batch.outputs.shape, dtype=bool)
+    order = np.argsort(-batch.lengths, kind="stable")
+    with torch.no_grad():
+        while len(order):
+            longest = int(batch.lengths[order[0]])
+            rows = order[: max(1, min(model.sequences_at_once(longest), _SYMBOLS_AT_ONCE // longest))]
+            order = order[len(rows) :]
+            logits = model(torch.from_numpy(batch.tokens[rows, :longest]))
+            # logits that are no numbers are no answer
+            answers = torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1)).numpy()
+            right[rows, :longest] = answers == batch.outputs[rows, :longest]
+    ends = right[np.arange(len(right)), batch.lengths - 1]
+    at_end = _score(task, length, batch.finals, ends)
+    return replace(_score(task, length, batch.outputs[asked], right[asked]), at_end=at_end)
+
+
+def _score(
+    task: SequenceTask, length: int, answers: Int[np.ndarray, " answer"], right: Bool[np.ndarray, " answer"]
+) -> Score:
+    """Score answers of a user's own sequences."""
+    labels = np.bincount(answers, minlength=task.source.classes)
+    majority = int(labels.max()) / len(answers)
+    return Score(length, len(answers), int(right.sum()), task.classes, majority, labels=tuple(labels.tolist()))
 
 
 def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
@@ -71,22 +130,22 @@ def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
     if model.longest is not None:
         words = [word for word in words if task.written_length(len(word)) <= model.longest]
     correct, wrong, walked = 0, None, set[int]()
-    for length, group in itertools.groupby(words, key=len):
+    for _, group in itertools.groupby(words, key=len):
         tokens = np.array(list(group), dtype=np.int64)
         after = machine.track(tokens)
         before = np.concatenate([np.full((len(after), 1), machine.start), after[:, :-1]], axis=1)
         walked |= set(np.unique(before * machine.symbols + tokens).tolist())
-        right = _answers(model, task, tokens, length).numpy() == machine.outputs[after[:, -1]]
+        right = _answers(model, task, tokens).numpy() == machine.outputs[after[:, -1]]
         correct += int(right.sum())
         if wrong is None and not right.all():
             wrong = tuple(tokens[int(np.argmin(right))].tolist())
     return SuiteScore(suite, len(words), correct, len(words[-1]), len(walked), wrong)
 
 
-def _answers(model: SequenceModel, task: Task, tokens: np.ndarray, length: int) -> Tensor:
+def _answers(model: SequenceModel, task: SequenceTask, tokens: np.ndarray) -> Tensor:
     """Return the answers at the end of sequences of one length."""
-    read = partial(_write_chain, symbols=task.machine.symbols) if task.supervision == "chain" else _read
-    at_once = model.sequences_at_once(task.written_length(length))
+    read = partial(_write_chain, symbols=task.source.symbols) if task.supervision == "chain" else _read
+    at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
     with torch.no_grad():
         return torch.cat([read(model, rows) for rows in torch.from_numpy(tokens).split(at_once)])
 

@@ -1,5 +1,6 @@
 """What evaluation measures, as plain values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -59,6 +60,8 @@ class Score:
         classes: how many answers there are, so that guessing is right 1/m of the time.
         majority: the share of the most frequent answer among these sequences: the accuracy of the best constant answer.
         coverage: what of the machine they walked, where that was asked for.
+        at_end: where answers were asked for after each symbol, which are then what is counted, the score at the end.
+        labels: of a user's own sequences, how often each answer is right.
     """
 
     length: int
@@ -67,6 +70,8 @@ class Score:
     classes: int
     majority: float
     coverage: "Coverage | None" = None
+    at_end: "Score | None" = None
+    labels: tuple[int, ...] | None = None
 
     @property
     def accuracy(self) -> float:
@@ -87,6 +92,20 @@ class Score:
     def score_majority(self) -> float:
         """The same relative to the best constant answer; 1 is perfect."""
         return (self.accuracy - self.majority) / (1 - self.majority) if self.majority < 1 else float(self.accuracy == 1)
+
+
+def pooled_majority(scores: Iterable[tuple[int, float, tuple[int, ...] | None]]) -> float:
+    """Return the share that the best constant answer has right over several lengths.
+
+    Args:
+        scores: of each length the number of answers, the majority's share, and how often each answer is right; where
+            that is not known, each length has a constant answer of its own.
+    """
+    found = list(scores)
+    total, known = sum(count for count, _, _ in found), [labels for _, _, labels in found if labels is not None]
+    if len(known) == len(found):
+        return max(map(sum, zip(*known, strict=True))) / total
+    return sum(share * count for count, share, _ in found) / total
 
 
 @dataclass(frozen=True)

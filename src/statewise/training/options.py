@@ -18,7 +18,18 @@ from statewise.errors import RunError, StatewiseError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines import Machine, machine
 from statewise.models.table import kind_of
-from statewise.tasks import Lengths, Sampling, Supervision, Task, draws_for
+from statewise.tasks import (
+    Lengths,
+    Sampling,
+    SequenceSource,
+    SequenceTask,
+    Source,
+    Supervision,
+    Task,
+    build_source,
+    draws_for,
+    has_machine,
+)
 from statewise.training.plans import EvaluationPlan, Loss, Optimisation
 
 if TYPE_CHECKING:
@@ -55,6 +66,7 @@ _ADDED: dict[str, Any] = {
     "polish": False,
     "tests": "uniform",
     "draws": "uniform",
+    "sequences": None,
 }
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
@@ -117,6 +129,8 @@ class RunOptions(BaseModel):
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
     machine: str | None = None
+    # of a user's own labelled sequences, the hash of the sets that they are split into
+    sequences: str | None = None
 
     @property
     def model_options(self) -> "ModelOptions":
@@ -164,9 +178,13 @@ class RunOptions(BaseModel):
             self.settle,
         )
 
-    def build_task(self, kept: Machine | None = None) -> Task:
-        """Build the task, on the machine that a run kept if it is given."""
-        built = kept or machine(self.task)
+    def build_task(self, kept: Source | None = None) -> SequenceTask:
+        """Build the task, on the machine or the sequences that a run kept if they are given."""
+        built = kept if isinstance(kept, Machine | SequenceSource) else build_source(self.task)
+        if isinstance(built, SequenceSource):
+            if built.digest != self.sequences:
+                raise RunError(f"the sequences of {shorten(self.task, 80)} are not those of the run; give those it had")
+            return built.task(self.lengths, self.supervision, self.samples, self.validation)
         return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests, self.draws)
 
     def key(self, machine_text: str | None = None) -> str:
@@ -184,13 +202,15 @@ class RunOptions(BaseModel):
         return validate_options(self.to_dict() | options)
 
 
-def resolve(options: Mapping[str, Any], file: Path | None = None, kept: Machine | None = None) -> RunOptions:
+def resolve(
+    options: Mapping[str, Any], file: Path | None = None, kept: Machine | SequenceSource | None = None
+) -> RunOptions:
     """Resolve the options of a run; an unknown key, a wrong type or a missing name is one sentence.
 
     Args:
         options: as given by flags or keywords; None is not given.
         file: a TOML file with any of them, which flags override.
-        kept: the machine of the task, where its name need not build it.
+        kept: the machine or the sequences of the task, where its name need not build them.
     """
     given = _read(file) if file is not None else {}
     given |= {name: value for name, value in options.items() if value is not None}
@@ -206,8 +226,8 @@ def resolve(options: Mapping[str, Any], file: Path | None = None, kept: Machine 
     by_model = dict(kind.recipe) if kind is not None else {}
     # a fixed set of sequences has one distribution of lengths
     fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
-    found = validate_options(RECIPES[recipe] | by_model | fixed | given)
-    if recipe == "stated" or "draws" in given:
+    found = validate_options(RECIPES[recipe] | by_model | fixed | _of_source(given, kept) | given)
+    if recipe == "stated" or "draws" in given or isinstance(kept, SequenceSource):
         return found
     return found.model_copy(update={"draws": _draws(found.task if kept is None else kept, found.longest)})
 
@@ -220,6 +240,14 @@ def validate_options(given: Mapping[str, Any]) -> RunOptions:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RunError(f"config key {where} is {shorten(first['input'])}: {first['msg'].lower()}; correct it") from None
+
+
+def _of_source(given: Mapping[str, Any], kept: Machine | SequenceSource | None) -> dict[str, Any]:
+    """Return the options that a source without a machine sets: its lengths, supervision and test sets."""
+    task = given["task"]
+    named = kept is None and isinstance(task, str) and not has_machine(task)
+    built = build_source(task) if named else kept
+    return dict(built.defaults(given)) if isinstance(built, SequenceSource) else {}
 
 
 @lru_cache(maxsize=4_096)

@@ -1,16 +1,16 @@
 """Labelled words: the training data of a learner."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
 from statewise.errors import TooLargeError, WordsError, shorten
 from statewise.machines import Machine
+from statewise.tasks.word_files import in_order, name_of, read_word_file
 
 Word = tuple[int, ...]
 MAX_SYMBOLS_READ = 50_000_000
@@ -53,8 +53,8 @@ class LabelledWords:
             ([name_of("a word", "symbol", symbol) for symbol in word], name_of("a word", "label", label))
             for word, label in pairs
         ]
-        alphabet = _in_order({name for word, _ in named for name in word})
-        output_names = _in_order({label for _, label in named})
+        alphabet = in_order({name for word, _ in named for name in word})
+        output_names = in_order({label for _, label in named})
         symbol_of = {name: a for a, name in enumerate(alphabet)}
         class_of = {name: c for c, name in enumerate(output_names)}
         words = [tuple(symbol_of[name] for name in word) for word, _ in named]
@@ -124,6 +124,25 @@ class LabelledWords:
         return count_words(self.alphabet, self.output_names, [*words, tuple(word)], [*again, label])
 
 
+def read_words(path: Path) -> LabelledWords:
+    """Read labelled words from a file; with labels after each symbol, every beginning of a word has one."""
+    read = read_word_file(path)
+    if read.aligned and sum(len(entry.word) ** 2 for entry in read.words) // 2 > MAX_SYMBOLS_READ:
+        raise TooLargeError(
+            f"the beginnings of the words of {shorten(path.name)} have more than {MAX_SYMBOLS_READ:,} symbols; "
+            "leave the longest words out"
+        )
+    ends = (
+        (entry.word[:end], label)
+        for entry in read.words
+        for end, label in enumerate(entry.labels, 1 if read.aligned else len(entry.word))
+    )
+    try:
+        return LabelledWords.from_pairs(ends)
+    except WordsError as error:
+        raise WordsError(f"{shorten(path.name)}: {error}") from None
+
+
 def count_words(
     alphabet: Sequence[str], output_names: Sequence[str], words: Iterable[Sequence[int]], labels: Iterable[int]
 ) -> LabelledWords:
@@ -155,33 +174,6 @@ def walk(
     for t in range(padded.shape[1]):
         states[:, t + 1] = resting[states[:, t], padded[:, t]]
     return states
-
-
-def name_of(where: str, what: str, value: object) -> str:
-    """Return a symbol or a label as text.
-
-    Args:
-        where: what has it, for a message.
-        what: "symbol" or "label".
-        value: text, a whole number, or true or false.
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str | Integral):
-        shown = shorten(json.dumps(value, default=repr), 30)
-        raise WordsError(f"{where} has the {what} {shown}; expected text or a whole number; correct it")
-    if value == "":
-        raise WordsError(f"{where} has a {what} without a name; expected at least one character; name it")
-    try:
-        return str(value)
-    except ValueError:
-        raise WordsError(f"{where} has a {what} that is a number past all bounds; expected text") from None
-
-
-def _in_order(names: set[str]) -> list[str]:
-    """Sort names, by value if all are small whole numbers."""
-    plain = all(name.isdecimal() and name.isascii() and len(name) < 10 for name in names)
-    return sorted(names, key=lambda name: (int(name), name)) if plain else sorted(names)
 
 
 def _check(data: LabelledWords) -> None:
