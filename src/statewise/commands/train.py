@@ -72,7 +72,7 @@ def train(
         loss: cross-entropy, or squared (the distance from one-hot answers)
         longest: the longest training sequences
         late: the longest sequences late in training; 0 for none
-        supervision: final, aligned or chain (of thought)
+        supervision: final, closed (by one more token), aligned or chain (of thought)
         samples: train on so many sequences only
         seed: of weights and sequences
         validation: set so many further sequences aside, and report them

@@ -7,6 +7,7 @@ from torch import Tensor
 from statewise.errors import RunError, shorten
 from statewise.machines import Machine
 from statewise.models import SequenceModel, StateTracker, is_own
+from statewise.tasks import BEYOND_SYMBOLS
 from statewise.training.checkpoints import read_checkpoint
 from statewise.training.options import RunOptions
 from statewise.training.state import load_weights
@@ -39,7 +40,8 @@ def load_model(run: "Run") -> SequenceModel:
 
 def build_untrained(options: RunOptions, machine: Machine, own: type | None = None) -> SequenceModel:
     """Build the network of a run's options for its machine."""
-    tokens = options.build_task(machine).vocabulary if options.supervision == "chain" else machine.symbols
+    beyond = options.supervision in BEYOND_SYMBOLS
+    tokens = options.build_task(machine).vocabulary if beyond else machine.symbols
     return options.model_options.build(tokens, machine.classes, options.seed, own)
 
 

@@ -1,4 +1,4 @@
-"""Batches, and how the three kinds of supervision ask for answers."""
+"""Batches, and how the kinds of supervision ask for answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Int
 
-Supervision = Literal["final", "aligned", "chain"]
+Supervision = Literal["final", "closed", "aligned", "chain"]
+# those under which a network reads tokens that are no symbols of the machine
+BEYOND_SYMBOLS: frozenset[Supervision] = frozenset({"closed", "chain"})
+# those that ask for one answer, after the last token
+AT_END: frozenset[Supervision] = frozenset({"final", "closed"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,18 @@ class Batch:
 def ask_at_end(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Ask for the output at the end of a sequence."""
     return Batch(tokens, lengths, outputs, None)
+
+
+def _ask_after_closing(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """End the sequence with one more token, and ask for its output after that.
+
+    A sequence a b c with outputs p q r becomes the tokens a b c =, and after the last r is asked for.
+    """
+    rows = np.arange(len(tokens))
+    written, right = (np.pad(part, ((0, 0), (0, 1))) for part in (tokens, outputs))
+    written[rows, lengths] = symbols
+    right[rows, lengths] = outputs[rows, lengths - 1]
+    return Batch(written, lengths + 1, right, None)
 
 
 def _ask_after_each(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
@@ -59,6 +75,7 @@ def _ask_for_chain(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray,
 
 FORMATS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], Batch]] = {
     "final": ask_at_end,
+    "closed": _ask_after_closing,
     "aligned": _ask_after_each,
     "chain": _ask_for_chain,
 }

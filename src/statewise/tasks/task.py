@@ -45,8 +45,9 @@ class Task:
     Args:
         machine: gives the answers. Sequences never lead to an output named "error".
         lengths: how long sequences are.
-        supervision: whether the answer is asked for at the end ("final"), after each symbol ("aligned"), or
-            written out after the sequence, output by output, as a chain of thought ("chain").
+        supervision: whether the answer is asked for at the end ("final"), after one more token that ends the sequence
+            ("closed"), after each symbol ("aligned"), or written out after the sequence, output by output, as a chain
+            of thought ("chain").
         samples: None draws fresh sequences for ever; a number fixes so many different ones, used over and over.
         validation: how many further sequences, none of them used in training, are set aside (with `samples` only).
         tests: whether test sequences are drawn "uniform", symbol by symbol, or "balanced": with outputs, and states
@@ -74,12 +75,13 @@ class Task:
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are; a chain has one more for each output, and one that ends the sequence."""
-        return self.machine.symbols + (1 + self.machine.classes if self.supervision == "chain" else 0)
+        """How many different tokens there are: symbols, one that ends the sequence, and for a chain each output."""
+        more = {"closed": 1, "chain": 1 + self.machine.classes}
+        return self.machine.symbols + more.get(self.supervision, 0)
 
     def written_length(self, length: int) -> int:
         """Return how many tokens a sequence of a length takes."""
-        return 2 * length if self.supervision == "chain" else length
+        return {"closed": length + 1, "chain": 2 * length}.get(self.supervision, length)
 
     @property
     def classes(self) -> int:

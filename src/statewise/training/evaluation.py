@@ -1,6 +1,6 @@
 """Accuracy and chance-normalised score per length."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, Task
+from statewise.tasks import Batch, Supervision, Task
 from statewise.training.loss import objective
 from statewise.training.metrics import Coverage, HeldOut, Score
 from statewise.training.plans import Loss
@@ -56,7 +56,7 @@ def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, see
     batch = task.test(seed, length, count)
     tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
-    read = partial(_write_chain, symbols=task.machine.symbols) if task.supervision == "chain" else _read
+    read = partial(_READERS[task.supervision], symbols=task.machine.symbols)
     at_once = model.sequences_at_once(task.written_length(length))
     with torch.no_grad():
         answers = torch.cat([read(model, rows) for rows in tokens.split(at_once)])
@@ -79,11 +79,16 @@ def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Co
     return Coverage(len(np.unique(pairs)), task.moves, float(accuracies[worst]), where)
 
 
-def _read(model: SequenceModel, tokens: Tensor) -> Tensor:
+def _read(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
     """Return the answers after the last symbols."""
     logits = _advance(model, tokens)[0]
     # logits that are no numbers are no answer
     return torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1))
+
+
+def _read_closed(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
+    """Return the answers after one more token, which ends each sequence."""
+    return _read(model, torch.cat([tokens, tokens.new_full((len(tokens), 1), symbols)], dim=1), symbols)
 
 
 def _write_chain(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
@@ -102,3 +107,11 @@ def _advance(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, Any]:
     for piece in tokens.split(max(1, model.tokens_at_once() // len(tokens)), dim=1):
         logits, state = model.advance(piece, state)
     return logits, state
+
+
+_READERS: dict[Supervision, Callable[[SequenceModel, Tensor, int], Tensor]] = {
+    "final": _read,
+    "aligned": _read,
+    "closed": _read_closed,
+    "chain": _write_chain,
+}

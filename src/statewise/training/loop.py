@@ -186,7 +186,7 @@ def _finish(session: Session) -> Outcome:
 
 def _in_distribution(model: SequenceModel, training: Training, words: int) -> Score:
     """Evaluate sequences of every training length, about as many in all as at any other length."""
-    lengths = range(training.task.lengths.shortest, training.task.lengths.longest + 1)
+    lengths = training.task.lengths.every()
     each = math.ceil(words / len(lengths))
     return pooled(evaluate_model(model, training.task, lengths, each, training.seed))
 

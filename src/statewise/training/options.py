@@ -46,7 +46,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 # of options that later versions added: left out where they have their defaults, so that earlier identities stay
-_ADDED = {"source": None, "machine": None, "loss": Optimisation.loss, "polish": False, "tests": "uniform"}
+_ADDED = {
+    "source": None,
+    "machine": None,
+    "loss": Optimisation.loss,
+    "polish": False,
+    "tests": "uniform",
+    "stride": Lengths.stride,
+}
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
@@ -98,6 +105,8 @@ class RunOptions(BaseModel):
     patience: int = Field(default=EvaluationPlan.patience, ge=1, le=_LARGEST)
     settle: float = EvaluationPlan.settle
     loss: Loss = Optimisation.loss
+    # lengths are `shortest`, `shortest` + `stride` and so on
+    stride: Whole = Lengths.stride
     # whether the trained network is polished and tested again
     polish: bool = False
     # how test sequences are drawn
@@ -120,7 +129,7 @@ class RunOptions(BaseModel):
         growth = round(self.steps * self.growth_share)
         late_from = round(self.steps * (1 - self.late_share))
         late_to = max(late_from, round(self.steps * self.late_until))
-        return Lengths(self.shortest, self.longest, growth, self.late, late_from, late_to)
+        return Lengths(self.shortest, self.longest, growth, self.late, late_from, late_to, self.stride)
 
     @property
     def optimisation(self) -> Optimisation:
