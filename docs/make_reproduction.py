@@ -316,7 +316,15 @@ def _seeds(table: Table, cells: list[tuple[Row, Cell]]) -> str:
         ]
         for row, cell in cells
     ]
-    header = ["model", "reading", table.column, "budget", f"at {table.length}, by rate", "training lengths", "longer"]
+    header = [
+        "model",
+        "reading",
+        table.column,
+        "budget",
+        f"at {table.score.short}, by rate",
+        "training lengths",
+        "longer",
+    ]
     return markdown([*header, "polished", "ceiling"], rows)
 
 
