@@ -108,6 +108,7 @@ def polish_trained(states: int, hidden: int, steps: int) -> Cost:
     advance([training], steps)
     model, task = training.model.eval(), training.task
     assert isinstance(model, StateTracker)
+    assert isinstance(task, Task)
     before = _score(model, task)
     began = time.perf_counter()
     # more than is allowed, so that what takes too long is measured and not cut off

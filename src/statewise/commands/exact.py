@@ -184,13 +184,13 @@ class Extraction(Result):
     Args:
         machine: minimal.
         extracted: how it was found, and on what its faithfulness rests.
-        task: the machine that the network was to track.
+        task: the machine that the network was to track; None if it was trained on sequences without one.
         out: the file that it was written to.
     """
 
     machine: Machine
     extracted: "Extracted"
-    task: Machine
+    task: Machine | None
     out: Path | None = None
 
     @property
@@ -199,9 +199,9 @@ class Extraction(Result):
         return self.extracted.faithful
 
     @property
-    def equals_task(self) -> bool:
-        """Whether it is the machine of the task."""
-        return self.machine == self.task
+    def equals_task(self) -> bool | None:
+        """Whether it is the machine of the task; None if that has none."""
+        return None if self.task is None else self.machine == self.task
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was found."""
@@ -217,12 +217,14 @@ class Extraction(Result):
 
     def lines(self) -> Lines:
         """Return what was found for a reader."""
-        found, same = self.extracted, "the same machine as" if self.equals_task else "another machine than"
+        found = self.extracted
         lines = [
             ("machine", f"{self.machine.states} states, {self.machine.symbols} symbols, read out by {found.method}"),
             ("faithful", f"{'yes' if found.faithful else 'no'}: {found.reason}"),
-            ("its task", f"{same} {shorten(self.task.name)}"),
         ]
+        if self.task is not None:
+            same = "the same machine as" if self.equals_task else "another machine than"
+            lines.append(("its task", f"{same} {shorten(self.task.name)}"))
         return lines if self.out is None else [*lines, ("out", str(self.out))]
 
 
@@ -240,7 +242,7 @@ def extract(run: RunLike, model: str | type | None = None, out: PathLike | None 
     file = path_of(out)
     if file is not None:
         write_machine(found.machine, file)
-    return Extraction(found.machine, found, opened.machine, file)
+    return Extraction(found.machine, found, _task_machine(opened), file)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +257,7 @@ class Snapped(Result):
         hidden: its hidden size.
         how: the construction, in words.
         source: where the machine came from.
-        task: the machine of the task.
+        task: the machine of the task, if it has one.
     """
 
     certification: Certification
@@ -265,7 +267,7 @@ class Snapped(Result):
     hidden: int
     how: str
     source: str
-    task: Machine
+    task: Machine | None
 
     @property
     def failed(self) -> bool:
@@ -280,15 +282,16 @@ class Snapped(Result):
             "mode": self.mode,
             "hidden": self.hidden,
             "states": target.states,
-            "equals_task": target == self.task,
+            "equals_task": None if self.task is None else target == self.task,
         }
 
     def lines(self) -> Lines:
         """Return what was repaired, and the verdict, for a reader."""
         target = self.certification.machine
-        task = "its task" if target == self.task else f"NOT its task, {shorten(self.task.name)}"
+        task = self.task
+        same = "" if task is None else ", its task" if target == task else f", NOT its task, {shorten(task.name)}"
         lines = [
-            ("machine", f"{target.states} states, {task}; {self.source}"),
+            ("machine", f"{target.states} states{same}; {self.source}"),
             ("network", f"{self.level}, hidden size {self.hidden}: {self.how}"),
             *self.certification.verdict_lines(),
         ]
@@ -331,7 +334,7 @@ def snap(
                     f"the network is no machine that could be read out: {read.reason}; "
                     "train it further, or give --machine"
                 )
-            target, source = read.machine.replace(name=opened.machine.name), f"read out of it: {read.reason}"
+            target, source = read.machine.replace(name=opened.source.name), f"read out of it: {read.reason}"
         else:
             target, source = _aligned(opened, target), "as given"
         try:
@@ -345,7 +348,7 @@ def snap(
     hidden = len(made.model.initial_state)
     where = None if directory is None else str(directory)
     summary = Snapped(
-        Certification(verdict, target, where), where, mode, made.level, hidden, made.how, source, opened.machine
+        Certification(verdict, target, where), where, mode, made.level, hidden, made.how, source, _task_machine(opened)
     )
     return made_run("snapped", made, target, summary, directory)
 
@@ -370,7 +373,7 @@ def extract_from(run: Run) -> "Extracted":
     """Read the machine out of a run's network, over the lengths that it was trained on."""
     from statewise.theory import extract as read_out
 
-    names = (run.machine.alphabet, run.machine.output_names)
+    names = (run.source.alphabet, run.source.output_names)
     return read_out(network_of_run(run), run.shortest, run.lengths.longest, 0, *names)
 
 
@@ -383,4 +386,9 @@ def prototypes_of(run: Run, machine: Machine) -> "Prototypes":
 
 def _aligned(run: Run, target: Machine | None) -> Machine:
     """Return the machine to judge by, its symbols and outputs numbered as the network numbers them."""
-    return run.machine if target is None else align(target, run.machine.alphabet, run.machine.output_names)
+    return run.machine if target is None else align(target, run.source.alphabet, run.source.output_names)
+
+
+def _task_machine(run: Run) -> Machine | None:
+    """Return the machine that a run was to track, if there is one."""
+    return run.source if isinstance(run.source, Machine) else None

@@ -116,19 +116,19 @@ def polish(
         origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=summary.to_dict()
     )
     if directory is not None:
-        write_network(directory, found.model, opened.machine, manifest)
-    return Run(opened.machine, directory, manifest=manifest, summary=summary, held=found.model)
+        write_network(directory, found.model, opened.source, manifest)
+    return Run(opened.source, directory, manifest=manifest, summary=summary, held=found.model)
 
 
 def _own_sequences(file: Path, run: Run) -> "LabelledSource":
-    """Read labelled sequences, in the symbols and outputs of a run's machine."""
+    """Read labelled sequences, in the symbols and outputs of a run."""
     from statewise.theory import read_words
     from statewise.theory.polish import OwnSequences
 
-    read, machine = read_words(file), run.machine
+    read, source = read_words(file), run.source
     for kind, names, known in (
-        ("symbol", read.alphabet, machine.alphabet),
-        ("label", read.output_names, machine.output_names),
+        ("symbol", read.alphabet, source.alphabet),
+        ("label", read.output_names, source.output_names),
     ):
         strange = [name for name in names if name not in known]
         if strange:
@@ -136,7 +136,7 @@ def _own_sequences(file: Path, run: Run) -> "LabelledSource":
                 f'{shorten(file.name)} has the {kind} "{shorten(strange[0])}", which the network does not; '
                 f"expected {shorten(', '.join(known), 80)}"
             )
-    symbols = [machine.alphabet.index(name) for name in read.alphabet]
-    labels = [machine.output_names.index(name) for name in read.output_names]
+    symbols = [source.alphabet.index(name) for name in read.alphabet]
+    labels = [source.output_names.index(name) for name in read.output_names]
     words = [tuple(symbols[a] for a in word) for word in read.words]
-    return OwnSequences(words, [labels[c] for c in read.counts.argmax(axis=1).tolist()], machine.classes)
+    return OwnSequences(words, [labels[c] for c in read.counts.argmax(axis=1).tolist()], source.classes)

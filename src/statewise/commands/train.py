@@ -15,7 +15,7 @@ from statewise.machines import machine as build_machine
 from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike, load
-from statewise.tasks import sampling_of
+from statewise.tasks import Task, sampling_of
 from statewise.training.metrics import Metrics, Score
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
@@ -230,9 +230,10 @@ def evaluate(
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
-        task = replace(opened.task, tests=sampling_of(tests))
+        task = opened.task
+        task = replace(task, tests=sampling_of(tests)) if isinstance(task, Task) else task
         scores = evaluate_model(network, task, asked, words, opened.seed + 1, coverage=True)
-    title = f"{opened.name} on {opened.machine.name if opened.options is None else opened.options.task}"
+    title = f"{opened.name} on {opened.source.name if opened.options is None else opened.options.task}"
     found = Scores(opened.where, title, tuple(scores), words)
     return found if plot is None else replace(found, drawn=found.plot(plot))
 

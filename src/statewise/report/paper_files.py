@@ -13,6 +13,7 @@ from statewise.report.curves import draw_frequencies
 from statewise.report.networks import kept_network
 from statewise.report.paper_tables import draw_table
 from statewise.store import Store
+from statewise.tasks import Task
 from statewise.theory.polish import polish_tracker
 
 # figures with a part that is computed beside their runs
@@ -61,7 +62,9 @@ def _planes(table: Table, store: Store) -> list[PlaneRow]:
             continue
         found.append(("trained", record.config.seed, angles))
         assert isinstance(network, StateTracker)
-        fine = polish_tracker(network, record.config.build_task(), record.config.seed)
+        task = record.config.build_task()
+        assert isinstance(task, Task)
+        fine = polish_tracker(network, task, record.config.seed)
         turned = angles_of(fine.model) if fine.outcome == "converged" else None
         if turned is not None:
             found.append(("polished", record.config.seed, turned))

@@ -2,7 +2,8 @@
 
 A trained run has `config.json` (its options), `machine.json`, `record.json` once it has ended, and a checkpoint. A
 network that was compiled, snapped or learned has `network.json` in place of the first and the third: it was never
-trained, so it has no training options.
+trained, so it has no training options. A run on sequences without a machine has `names.json` in place of the second:
+the names of its symbols and outputs.
 """
 
 import json
@@ -18,12 +19,14 @@ from statewise.errors import RunError, StoreError, shorten
 from statewise.files import reason_of, write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
+from statewise.tasks import Names, Source
 from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
     from statewise.models import StateTracker
 
 CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
+NAMES = "names.json"
 Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
@@ -55,21 +58,43 @@ class NetworkManifest(BaseModel):
     commit: str | None = Field(default_factory=lambda: provenance().commit)
 
 
-def open_directory(directory: Path, options: RunOptions, machine: Machine) -> Record | None:
+def open_directory(directory: Path, options: RunOptions, source: Source) -> Record | None:
     """Begin or resume a run directory; return the record of a run that has ended.
 
-    The machine is kept beside the options, so that a run stays what it was when a file that it came from changes.
+    The machine is kept beside the options, so that a run stays what it was when a file that it came from changes. Of
+    sequences without a machine the names are kept, and their hash in the options.
     """
     if (directory / CONFIG).exists():
-        _check_same(directory, options, machine)
+        _check_same(directory, options, source)
         return read_record(directory)
     if directory.exists() and not directory.is_dir():
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
     if directory.exists() and any(directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
-    write_machine(machine, directory / MACHINE)
+    _write_source(source, directory)
     write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
     return None
+
+
+def read_source(directory: Path) -> Machine | Names:
+    """Read the machine of a run, or the names of the symbols and outputs of one that has none."""
+    file = directory / NAMES
+    if not file.exists():
+        return read_machine(str(directory / MACHINE))
+    try:
+        held = json.loads(file.read_text(encoding="utf-8"))
+        lists = tuple(tuple(map(str, held[key])) for key in ("alphabet", "output_names"))
+        return Names(str(held["name"]), *lists)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        raise RunError(f'"{shorten(file)}" cannot be read; use another directory') from None
+
+
+def _write_source(source: Source, directory: Path) -> None:
+    if isinstance(source, Machine):
+        write_machine(source, directory / MACHINE)
+        return
+    held = {"name": source.name, "alphabet": source.alphabet, "output_names": source.output_names}
+    write_whole(directory / NAMES, json.dumps(held, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_options(directory: Path) -> RunOptions:
@@ -106,12 +131,12 @@ def read_manifest(directory: Path) -> NetworkManifest | None:
         raise RunError(f'"{shorten(directory)}" holds a manifest that cannot be read; make it anew') from None
 
 
-def write_network(directory: Path, model: "StateTracker", machine: Machine, manifest: NetworkManifest) -> None:
+def write_network(directory: Path, model: "StateTracker", source: Source, manifest: NetworkManifest) -> None:
     """Write a network that was made, not trained, as a run directory that every command reads; whole or not at all."""
     from statewise.training.checkpoints import write_checkpoint
 
     def fill(aside: Path) -> None:
-        write_machine(machine, aside / MACHINE)
+        _write_source(source, aside)
         write_whole(aside / NETWORK, json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
@@ -144,13 +169,14 @@ def _write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _check_same(directory: Path, options: RunOptions, machine: Machine) -> None:
+def _check_same(directory: Path, options: RunOptions, source: Source) -> None:
     held, given = read_options(directory).to_dict(), options.to_dict()
     if held != given:
         other = next(key for key in {**held, **given} if held.get(key) != given.get(key))
         differs = f"{other}={shorten(held.get(other))}, not {shorten(given.get(other))}"
         raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
-    if not identical(read_machine(str(directory / MACHINE)), machine):
+    # sequences are compared by their hash, which is an option
+    if isinstance(source, Machine) and not identical(read_machine(str(directory / MACHINE)), source):
         raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
 
 

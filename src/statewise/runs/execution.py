@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from statewise.errors import ModelError, StatewiseError, shorten
-from statewise.machines import Machine
 from statewise.models.interface import AdaptedModel
 from statewise.runs.directory import open_directory, write_record
 from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
 from statewise.runs.run import Run
+from statewise.tasks import Source
 from statewise.training.loop import Outcome, Session, Show, check_lengths, train_sessions
 from statewise.training.loss import objective
 from statewise.training.options import RunOptions
@@ -30,13 +30,13 @@ class PlannedRun:
     Args:
         options: resolved.
         directory: where it is kept; None keeps nothing.
-        machine: what it is trained on, where that is not to be built from its name.
+        source: the machine or the sequences that it is trained on, where they are not to be built from their name.
         own: the class of its model, where that is a user's own.
     """
 
     options: RunOptions
     directory: Path | None = None
-    machine: Machine | None = None
+    source: Source | None = None
     own: type[nn.Module] | None = None
 
 
@@ -48,15 +48,15 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
     sessions: dict[int, Session] = {}
     finished: dict[int, Run] = {}
     for index, plan in enumerate(plans):
-        training = build_training(plan.options, plan.machine, plan.own)
+        training = build_training(plan.options, plan.source, plan.own)
         evaluation = plan.options.evaluation
         check_lengths(training.model.longest, training.task, evaluation)
         if plan.own is not None:
             _try_once(training)
-        machine = training.task.machine
-        held = None if plan.directory is None else open_directory(plan.directory, plan.options, machine)
+        source = training.task.source
+        held = None if plan.directory is None else open_directory(plan.directory, plan.options, source)
         if held is not None:
-            finished[index] = Run(machine, plan.directory, plan.options, held, own=plan.own)
+            finished[index] = Run(source, plan.directory, plan.options, held, own=plan.own)
         else:
             sessions[index] = Session(training, evaluation, plan.directory)
     yield from finished.items()
@@ -66,10 +66,10 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
         record = record_of(plan.options, outcome)
         if plan.directory is not None:
             write_record(plan.directory, record)
-        machine, model = session.training.task.machine, session.training.model
+        source, model = session.training.task.source, session.training.model
         # weights that are not finite are no network; a directory still has the last that were
         held = None if outcome.status == "diverged" else model
-        yield order[place], Run(machine, plan.directory, plan.options, record, held=held, own=plan.own)
+        yield order[place], Run(source, plan.directory, plan.options, record, held=held, own=plan.own)
 
 
 def _try_once(training: Training) -> None:

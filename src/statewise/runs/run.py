@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.errors import RunError, shorten
-from statewise.machines import Machine, read_machine
-from statewise.runs.directory import CONFIG, MACHINE, NETWORK, NetworkManifest, read_manifest, read_options, read_record
+from statewise.machines import Machine
+from statewise.runs.directory import (
+    CONFIG,
+    NETWORK,
+    NetworkManifest,
+    read_manifest,
+    read_options,
+    read_record,
+    read_source,
+)
 from statewise.runs.record import Record, RecordedPolish
-from statewise.tasks import Lengths, Supervision, Task
+from statewise.tasks import Lengths, SequenceTask, Source, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
 
@@ -27,7 +35,7 @@ class Run(Result):
     """A network with its machine, as `train`, `compile`, `snap` and `learn` return it and `load` reads it.
 
     Args:
-        machine: what it is to track, as it was kept.
+        source: the machine that it is to track, as it was kept; of a run on sequences without one, their names.
         path: its directory; None if it is in memory only.
         options: of a trained run, its resolved options.
         record: of a trained run that has ended, its record.
@@ -37,7 +45,7 @@ class Run(Result):
         own: the class of its model, where that is a user's own.
     """
 
-    machine: Machine
+    source: Source
     path: Path | None = None
     options: RunOptions | None = None
     record: Record | None = None
@@ -51,6 +59,13 @@ class Run(Result):
         object.__setattr__(self, "home", None if self.path is None else self.path.absolute())
 
     home: Path = field(init=False, repr=False)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it is to track; a run on sequences without one is refused."""
+        if not isinstance(self.source, Machine):
+            raise RunError(f"{shorten(self.source.name)} is no machine, but a set of sequences; give --machine MACHINE")
+        return self.source
 
     @cached_property
     def model(self) -> "SequenceModel":
@@ -104,9 +119,9 @@ class Run(Result):
         return 0 if self.options is None else self.options.seed
 
     @cached_property
-    def task(self) -> Task:
+    def task(self) -> SequenceTask:
         """Its task; a machine that always answers alike makes none."""
-        return Task(self.machine) if self.options is None else self.options.build_task(self.machine)
+        return Task(self.machine) if self.options is None else self.options.build_task(self.source)
 
     @property
     def failed(self) -> bool:
@@ -140,7 +155,7 @@ class Run(Result):
         where = "in memory" if self.path is None else str(self.path)
         if self.record is None:
             origin = "not finished" if self.manifest is None else self.manifest.origin
-            return [("run", f"{where}: {self.name} on {shorten(self.machine.name)}, {origin}")]
+            return [("run", f"{where}: {self.name} on {shorten(self.source.name)}, {origin}")]
         loss, inside = (math.nan if value is None else value for value in (self.record.loss, self.record.score_id))
         return [
             ("run", f"{where}: {self.name} on {self.record.config.task}, {self.record.status}"),
@@ -184,12 +199,12 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
     directory = Path(run)
     if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
         raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
-    machine = read_machine(str(directory / MACHINE))
+    source = read_source(directory)
     manifest = read_manifest(directory)
     if manifest is not None:
-        return Run(machine, directory, manifest=manifest)
+        return Run(source, directory, manifest=manifest)
     options = read_options(directory)
-    return Run(machine, directory, options, read_record(directory), own=_own(options, model))
+    return Run(source, directory, options, read_record(directory), own=_own(options, model))
 
 
 def _own(options: RunOptions | None, model: str | type | None) -> "type[nn.Module] | None":

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
-from statewise.machines import Machine
 from statewise.models import SequenceModel, StateTracker, is_own
-from statewise.tasks import BEYOND_SYMBOLS
+from statewise.tasks import Source, count_tokens
 from statewise.training.checkpoints import read_checkpoint
 from statewise.training.options import RunOptions
 from statewise.training.state import load_weights
@@ -30,19 +29,18 @@ def load_model(run: "Run") -> SequenceModel:
                 f'"{shorten(run.path)}" holds a model of the class {shorten(run.options.model)}; '
                 "give that class as model (--model), since a directory never makes statewise import code"
             )
-        model = build_untrained(run.options, run.machine, run.own)
+        model = build_untrained(run.options, run.source, run.own)
     else:
         assert run.manifest is not None
         given = run.manifest
-        model = StateTracker(run.machine.symbols, run.machine.classes, given.hidden, given.model, readout=given.readout)
+        model = StateTracker(run.source.symbols, run.source.classes, given.hidden, given.model, readout=given.readout)
     return rebuild(model, saved[0], str(run.path))
 
 
-def build_untrained(options: RunOptions, machine: Machine, own: type | None = None) -> SequenceModel:
-    """Build the network of a run's options for its machine."""
-    beyond = options.supervision in BEYOND_SYMBOLS
-    tokens = options.build_task(machine).vocabulary if beyond else machine.symbols
-    return options.model_options.build(tokens, machine.classes, options.seed, own)
+def build_untrained(options: RunOptions, source: Source, own: type | None = None) -> SequenceModel:
+    """Build the network of a run's options for its machine, or for the symbols and outputs of its sequences."""
+    tokens = count_tokens(options.supervision, source.symbols, source.classes)
+    return options.model_options.build(tokens, source.classes, options.seed, own)
 
 
 def rebuild(model: SequenceModel, tensors: dict[str, Tensor], where: str) -> SequenceModel:

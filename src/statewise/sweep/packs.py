@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from statewise.machines import machine
 from statewise.machines.machine_files import from_json
 from statewise.models.table import kind_of
 from statewise.sweep.jobs import Job
+from statewise.tasks import build_source
 from statewise.training.options import RunOptions
 
 # a piece of work should take about this long: much more is lost with a worker, much less is spent on handing over
@@ -130,7 +130,7 @@ def _most_together(options: RunOptions) -> int:
 def _sizes(task: str, text: str | None) -> tuple[int, int]:
     """Return the symbols and classes of a task; a task that cannot be built is refused by its own worker."""
     try:
-        built = machine(task) if text is None else from_json(text)
+        built = build_source(task) if text is None else from_json(text)
     except ValueError:
         return 0, 0
     return built.symbols, built.classes

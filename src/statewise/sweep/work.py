@@ -96,15 +96,15 @@ def _plan(job: Job, folder: Path) -> "PlannedRun":
 
     training = build_training(job.options, None if job.machine is None else from_json(job.machine))
     check_lengths(training.model.longest, training.task, job.options.evaluation)
-    directory, machine = folder / job.key, training.task.machine
+    directory, source = folder / job.key, training.task.source
     try:
-        open_directory(directory, job.options, machine)
+        open_directory(directory, job.options, source)
         read_checkpoint(directory)
     except OUT_OF_SPACE:
         raise
     except StatewiseError:
         shutil.rmtree(directory, ignore_errors=True)
-    return PlannedRun(job.options, directory, machine)
+    return PlannedRun(job.options, directory, source)
 
 
 def _train(

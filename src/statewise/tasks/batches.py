@@ -32,6 +32,16 @@ class Batch:
         return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
 
 
+def count_tokens(supervision: Supervision, symbols: int, classes: int) -> int:
+    """Return how many different tokens there are: symbols, one that ends the sequence, and for a chain each output."""
+    return symbols + {"closed": 1, "chain": 1 + classes}.get(supervision, 0)
+
+
+def written_length(supervision: Supervision, length: int) -> int:
+    """Return how many tokens a sequence of a length takes."""
+    return {"closed": length + 1, "chain": 2 * length}.get(supervision, length)
+
+
 def ask_at_end(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Ask for the output at the end of a sequence."""
     return Batch(tokens, lengths, outputs, None)

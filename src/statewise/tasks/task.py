@@ -1,9 +1,10 @@
-"""A task: a machine, how long sequences are, what is asked for, and where sequences come from.
+"""A task of a machine: the machine, how long sequences are, what is asked for, and where sequences come from.
 
 Batches are a pure function of (seed, position): batch 1,000 is the same whether or not 999 came before it, in any
 process, and no global randomness is touched.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from statewise.errors import TaskError
 from statewise.machines import Machine
 from statewise.randomness import stream
 from statewise.tasks.balance import PathCounts, Sampling
-from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end
+from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end, count_tokens, written_length
 from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 
 # outputs of this name mark sequences that are not part of a task, such as 1 1 + in arithmetic
@@ -74,14 +75,18 @@ class Task:
             raise TaskError("a fixed set of sequences has one distribution of lengths; set growth and late to 0")
 
     @property
+    def source(self) -> Machine:
+        """Where sequences and answers come from."""
+        return self.machine
+
+    @property
     def vocabulary(self) -> int:
-        """How many different tokens there are: symbols, one that ends the sequence, and for a chain each output."""
-        more = {"closed": 1, "chain": 1 + self.machine.classes}
-        return self.machine.symbols + more.get(self.supervision, 0)
+        """How many different tokens there are: symbols, and those that the supervision adds."""
+        return count_tokens(self.supervision, self.machine.symbols, self.machine.classes)
 
     def written_length(self, length: int) -> int:
         """Return how many tokens a sequence of a length takes."""
-        return {"closed": length + 1, "chain": 2 * length}.get(self.supervision, length)
+        return written_length(self.supervision, length)
 
     @property
     def classes(self) -> int:
@@ -172,6 +177,15 @@ class Task:
         if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
             self._tests[key] = batch
         return batch
+
+    def probe(self, seed: int, length: int, count: int) -> Batch:
+        """Return the sequences on which training is evaluated on the way: those of the test."""
+        return self.test(seed, length, count)
+
+    def familiar(self, seed: int, count: int) -> list[Batch]:
+        """Return test sequences of every training length, about so many in all."""
+        lengths = self.lengths.every()
+        return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
 
     def follow(self, states: Int[np.ndarray, " state"], word: Int[np.ndarray, " time"]) -> Int[np.ndarray, " state"]:
         """Return the state after a word, from each of some states; -1 where the task never draws it."""

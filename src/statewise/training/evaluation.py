@@ -10,14 +10,14 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, Supervision, Task
+from statewise.tasks import Batch, SequenceTask, Supervision, Task
 from statewise.training.loss import objective
 from statewise.training.metrics import Coverage, HeldOut, Score
 from statewise.training.plans import Loss
 
 
 def evaluate_model(
-    model: SequenceModel, task: Task, lengths: Iterable[int], count: int, seed: int, coverage: bool = False
+    model: SequenceModel, task: SequenceTask, lengths: Iterable[int], count: int, seed: int, coverage: bool = False
 ) -> list[Score]:
     """Evaluate a model on `count` sequences of each length, answered at their end.
 
@@ -29,9 +29,9 @@ def evaluate_model(
         lengths: how long they are.
         count: how many there are of each.
         seed: of the sequences.
-        coverage: whether scores say what of the machine the sequences walked.
+        coverage: whether scores say what of the machine the sequences walked, where there is one.
     """
-    return [_evaluate_one(model, task, length, count, seed, coverage) for length in lengths]
+    return [evaluate_batch(model, task, length, task.test(seed, length, count), coverage) for length in lengths]
 
 
 def pooled(scores: list[Score]) -> Score:
@@ -41,7 +41,9 @@ def pooled(scores: list[Score]) -> Score:
     return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority)
 
 
-def evaluate_held_out(model: SequenceModel, task: Task, seed: int, loss: Loss = "cross-entropy") -> HeldOut | None:
+def evaluate_held_out(
+    model: SequenceModel, task: SequenceTask, seed: int, loss: Loss = "cross-entropy"
+) -> HeldOut | None:
     """Evaluate a model on the validation sequences of a fixed set; None where none are set aside."""
     if not task.validation:
         return None
@@ -52,18 +54,36 @@ def evaluate_held_out(model: SequenceModel, task: Task, seed: int, loss: Loss = 
     return HeldOut(len(batch.lengths), value, float((answers.numpy() == batch.finals).mean()))
 
 
-def _evaluate_one(model: SequenceModel, task: Task, length: int, count: int, seed: int, coverage: bool) -> Score:
-    batch = task.test(seed, length, count)
+def evaluate_batch(
+    model: SequenceModel, task: SequenceTask, length: int, batch: Batch, coverage: bool = False
+) -> Score:
+    """Evaluate a model at the end of sequences.
+
+    Args:
+        model: what is evaluated.
+        task: what they are of.
+        length: what their score is reported as.
+        batch: the sequences; those of several lengths are read length by length.
+        coverage: whether the score says what of the machine they walked, where there is one.
+    """
     tokens = torch.from_numpy(batch.tokens)
     finals = torch.from_numpy(batch.finals)
-    read = partial(_READERS[task.supervision], symbols=task.machine.symbols)
-    at_once = model.sequences_at_once(task.written_length(length))
-    with torch.no_grad():
-        answers = torch.cat([read(model, rows) for rows in tokens.split(at_once)])
+    answers = torch.empty_like(finals)
+    for each in np.unique(batch.lengths).tolist():
+        rows = torch.from_numpy(np.flatnonzero(batch.lengths == each))
+        answers[rows] = _answers(model, task, tokens[rows, :each])
     right = int((answers == finals).sum())
-    majority = int(torch.bincount(finals).max()) / count
-    covered = _coverage(task, batch, (answers == finals).numpy()) if coverage else None
-    return Score(length, count, right, task.classes, majority, covered)
+    majority = int(torch.bincount(finals).max()) / len(finals)
+    covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
+    return Score(length, len(finals), right, task.classes, majority, covered)
+
+
+def _answers(model: SequenceModel, task: SequenceTask, tokens: Tensor) -> Tensor:
+    """Return the answers at the end of sequences of one length."""
+    read = partial(_READERS[task.supervision], symbols=task.source.symbols)
+    at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
+    with torch.no_grad():
+        return torch.cat([read(model, rows) for rows in tokens.split(at_once)])
 
 
 def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:

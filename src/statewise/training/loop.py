@@ -9,9 +9,9 @@ from typing import Literal
 
 from statewise.errors import RunError
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Task
+from statewise.tasks import SequenceTask
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
-from statewise.training.evaluation import evaluate_held_out, evaluate_model, pooled
+from statewise.training.evaluation import evaluate_batch, evaluate_held_out, evaluate_model, pooled
 from statewise.training.metrics import HeldOut, Metrics, Score
 from statewise.training.plans import EvaluationPlan
 from statewise.training.state import Training
@@ -102,7 +102,7 @@ def train_sessions(sessions: Sequence[Session], show: Show) -> Iterator[tuple[in
                 _evaluate(sessions[index], index, show)
 
 
-def check_lengths(longest: int | None, task: Task, plan: EvaluationPlan) -> None:
+def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan) -> None:
     """Refuse sequences that are longer than a model reads, before a step is taken."""
     wanted = task.written_length(max(*plan.probe, *plan.lengths, task.lengths.longest, task.lengths.late))
     if longest is not None and wanted > longest:
@@ -138,7 +138,9 @@ def _evaluate(session: Session, index: int, show: Show) -> None:
     if training.diverged:
         return
     model = _model(training)
-    scores = evaluate_model(model, training.task, plan.probe, plan.probe_words, training.seed)
+    task = training.task
+    probes = [(length, task.probe(training.seed, length, plan.probe_words)) for length in plan.probe]
+    scores = [evaluate_batch(model, task, length, batch) for length, batch in probes]
     held_out = evaluate_held_out(model, training.task, training.seed, training.optimisation.loss)
     seconds = time.perf_counter() - session.began
     validation = None if held_out is None else held_out.loss
@@ -186,9 +188,8 @@ def _finish(session: Session) -> Outcome:
 
 def _in_distribution(model: SequenceModel, training: Training, words: int) -> Score:
     """Evaluate sequences of every training length, about as many in all as at any other length."""
-    lengths = training.task.lengths.every()
-    each = math.ceil(words / len(lengths))
-    return pooled(evaluate_model(model, training.task, lengths, each, training.seed))
+    batches = training.task.familiar(training.seed, words)
+    return pooled([evaluate_batch(model, training.task, batch.tokens.shape[1], batch) for batch in batches])
 
 
 def _model(training: Training) -> SequenceModel:

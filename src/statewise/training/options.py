@@ -15,9 +15,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, shorten, unknown_name
 from statewise.files import reason_of
-from statewise.machines import Machine, machine
+from statewise.machines import Machine
 from statewise.models.table import kind_of
-from statewise.tasks import Lengths, Sampling, Supervision, Task
+from statewise.tasks import (
+    Lengths,
+    Sampling,
+    SequenceSource,
+    SequenceTask,
+    Source,
+    Supervision,
+    Task,
+    build_source,
+    has_machine,
+)
 from statewise.training.plans import EvaluationPlan, Loss, Optimisation
 
 if TYPE_CHECKING:
@@ -53,6 +63,7 @@ _ADDED = {
     "polish": False,
     "tests": "uniform",
     "stride": Lengths.stride,
+    "sequences": None,
 }
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
@@ -115,6 +126,8 @@ class RunOptions(BaseModel):
     source: str | None = None
     # of a machine that its name does not build, the hash of its table and names
     machine: str | None = None
+    # of a user's own labelled sequences, the hash of the sets that they are split into
+    sequences: str | None = None
 
     @property
     def model_options(self) -> "ModelOptions":
@@ -162,9 +175,11 @@ class RunOptions(BaseModel):
             self.settle,
         )
 
-    def build_task(self, kept: Machine | None = None) -> Task:
-        """Build the task, on the machine that a run kept if it is given."""
-        built = kept or machine(self.task)
+    def build_task(self, kept: Source | None = None) -> SequenceTask:
+        """Build the task, on the machine or the sequences that a run kept if they are given."""
+        built = kept if isinstance(kept, Machine | SequenceSource) else build_source(self.task)
+        if isinstance(built, SequenceSource):
+            return built.task(self.lengths, self.supervision, self.samples, self.validation)
         return Task(built, self.lengths, self.supervision, self.samples, self.validation, self.tests)
 
     def key(self, machine_text: str | None = None) -> str:
@@ -203,7 +218,7 @@ def resolve(options: Mapping[str, Any], file: Path | None = None) -> RunOptions:
     by_model = dict(kind.recipe) if kind is not None else {}
     # a fixed set of sequences has one distribution of lengths
     fixed = {"late": 0, "growth_share": 0.0} if given.get("samples") is not None else {}
-    return validate_options(RECIPES[recipe] | by_model | fixed | given)
+    return validate_options(RECIPES[recipe] | by_model | fixed | _of_source(given["task"]) | given)
 
 
 def validate_options(given: Mapping[str, Any]) -> RunOptions:
@@ -214,6 +229,14 @@ def validate_options(given: Mapping[str, Any]) -> RunOptions:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RunError(f"config key {where} is {shorten(first['input'])}: {first['msg'].lower()}; correct it") from None
+
+
+def _of_source(task: object) -> dict[str, Any]:
+    """Return the options that a source without a machine sets: its lengths, supervision and test sets."""
+    if not isinstance(task, str) or has_machine(task):
+        return {}
+    built = build_source(task)
+    return dict(built.defaults) if isinstance(built, SequenceSource) else {}
 
 
 def _check_names(given: Mapping[str, Any]) -> None:

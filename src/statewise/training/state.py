@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from statewise.errors import RunError
-from statewise.machines import Machine
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, Task
+from statewise.tasks import Batch, SequenceTask, Source
 from statewise.training.options import RunOptions
 from statewise.training.plans import Optimisation
 
@@ -24,7 +23,7 @@ class Training:
         seed: of the stream of batches.
     """
 
-    def __init__(self, model: SequenceModel, task: Task, optimisation: Optimisation, seed: int) -> None:
+    def __init__(self, model: SequenceModel, task: SequenceTask, optimisation: Optimisation, seed: int) -> None:
         self.model, self.task, self.optimisation, self.seed = model, task, optimisation, seed
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # running means of each gradient and of its square, from the first step on
@@ -85,16 +84,16 @@ class Training:
         self.step, self.loss, self.tokens = int(values["step"]), float(values["loss"]), int(values["tokens"])
 
 
-def build_training(options: RunOptions, kept: Machine | None = None, own: type[nn.Module] | None = None) -> Training:
+def build_training(options: RunOptions, kept: Source | None = None, own: type[nn.Module] | None = None) -> Training:
     """Build a training at its first step.
 
     Args:
         options: of the run.
-        kept: the machine, where it is not to be built from its name.
+        kept: the machine or the sequences, where they are not to be built from their name.
         own: the class, where the model is a user's own.
     """
     task = options.build_task(kept)
-    model = options.model_options.build(task.vocabulary, task.machine.classes, options.seed, own)
+    model = options.model_options.build(task.vocabulary, task.source.classes, options.seed, own)
     return Training(model, task, options.optimisation, options.seed)
 
 

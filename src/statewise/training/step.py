@@ -284,8 +284,8 @@ def _obstacle(training: Training) -> str | None:
     stackable = isinstance(transition, LinearTransition) and transition.stackable
     additive = transition is not None and not isinstance(transition, LinearTransition)
     obstacle = stacking_obstacle(stackable, additive, task.supervision, training.optimisation.average)
-    if obstacle is None and isinstance(model, StateTracker) and task.machine.classes > len(model.readout):
-        outputs = f"{task.machine.classes} outputs and its model {len(model.readout)}"
+    if obstacle is None and isinstance(model, StateTracker) and task.source.classes > len(model.readout):
+        outputs = f"{task.source.classes} outputs and its model {len(model.readout)}"
         return f"a task has {outputs}; build the model for it"
     return obstacle
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from statewise.errors import NetworkError, RunError
-from statewise.machines import minimise
+from statewise.machines import Machine, minimise
 from statewise.models.tracker import StateTracker
 from statewise.runs.directory import NetworkManifest, write_network, write_record
 from statewise.runs.record import RecordedPolish, RecordedScore
 from statewise.runs.run import Run
-from statewise.tasks import BEYOND_SYMBOLS, legal_moves
+from statewise.tasks import BEYOND_SYMBOLS, Task, legal_moves
 from statewise.theory.certify import prove_horizon
 from statewise.theory.network import network_of
 from statewise.theory.polish import Polished, polish_tracker
@@ -26,6 +26,8 @@ from statewise.training.evaluation import evaluate_model
 POLISHED = "polished"
 # rounds bound the work; the clock is for machines that are far slower than expected
 _SECONDS = 120.0
+# sequences that are taken of a task that has no machine and no fixed set
+_DRAWN = 4_096
 # what torch raises where a decomposition does not converge
 _NO_SOLUTION: type[Exception] = torch.linalg.LinAlgError  # pyright: ignore[reportPrivateImportUsage]
 
@@ -55,7 +57,10 @@ def polish_network(
     found = polish_tracker(model, source or _source(run), seed, rank, seconds, show)
     if found.outcome != "converged":
         return found, None
-    minimal = minimise(run.machine)
+    if not isinstance(run.source, Machine):
+        # without a machine there is nothing to be proven equal to
+        return found, None
+    minimal = minimise(run.source)
     near = prove_horizon(network_of(found.model), minimal, legal=legal_moves(minimal))
     return found, None if near is None else near.length
 
@@ -99,15 +104,16 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
 
 def _source(run: Run) -> LabelledSource:
     """Return what polish may use of a run: its training set with the answers it was given, if that is fixed."""
-    if run.task.samples is None:
-        return TaskSequences(run.task)
-    batch = run.task.fixed(run.seed)
+    task = run.task
+    if task.samples is None and isinstance(task, Task):
+        return TaskSequences(task)
+    batch = task.batch(run.seed, 0, _DRAWN) if task.samples is None else task.fixed(run.seed)
     ends = np.arange(batch.tokens.shape[1]) == batch.lengths[:, None] - 1
     rows, places = np.nonzero(ends if batch.asked is None else batch.asked)
     words = [tuple(batch.tokens[row, : place + 1].tolist()) for row, place in zip(rows, places, strict=True)]
-    return OwnSequences(words, batch.outputs[rows, places].tolist(), run.machine.classes)
+    return OwnSequences(words, batch.outputs[rows, places].tolist(), run.source.classes)
 
 
 def _replace(directory: Path, found: Polished, run: Run, manifest: NetworkManifest) -> None:
     shutil.rmtree(directory, ignore_errors=True)
-    write_network(directory, found.model, run.machine, manifest)
+    write_network(directory, found.model, run.source, manifest)
