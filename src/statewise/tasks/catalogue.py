@@ -7,10 +7,13 @@ from statewise.errors import ExpressionError
 from statewise.expressions import Call, call, parse
 from statewise.machines import Machine, machine
 from statewise.machines.machine_files import SUFFIXES
+from statewise.tasks.brackets import bracket_arithmetic
 from statewise.tasks.source import SequenceSource
 
 # add a source that has no machine here: its name is then a task everywhere that options name one
-SOURCES: dict[str, Callable[..., SequenceSource]] = {}
+SOURCES: dict[str, Callable[..., SequenceSource]] = {
+    "bracket_arithmetic": bracket_arithmetic,
+}
 
 
 def build_source(task: str) -> Machine | SequenceSource:
