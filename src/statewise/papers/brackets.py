@@ -22,7 +22,7 @@ from jaxtyping import Float
 from statewise.papers.facts import Fact
 from statewise.tasks.brackets import OPERATORS, SHORT, apply_operator
 
-Joint = Float[np.ndarray, "length value*guess"]
+Joint = Float[np.ndarray, "length pair"]
 DEEPEST = 6
 
 
@@ -58,7 +58,7 @@ def accuracy_at(length: int, depth: int, modulus: int = 5) -> float:
 
 @cache
 def _joints(longest: int, depth: int, m: int) -> Joint:
-    """Return J_depth(n) for every length n up to the longest, values times guesses in one axis."""
+    """Return J_depth(n) for every length n up to the longest, with pairs of value and guess in one axis."""
     joints, numbers = np.zeros((longest + 1, m, m)), np.arange(m)
     joints[1 : SHORT + 1, numbers, numbers] = 1 / m
     if depth == 0:
@@ -90,7 +90,7 @@ def _splits(inner: Float[np.ndarray, "length kind"], n: int) -> Float[np.ndarray
     return inner[1 : n - 3].T @ inner[n - SHORT : 0 : -1] / (n - SHORT)
 
 
-def _combinations(m: int, kinds: list[tuple[int, int]]) -> Float[np.ndarray, "kind left*right"]:
+def _combinations(m: int, kinds: list[tuple[int, int]]) -> Float[np.ndarray, "pair sides"]:
     """Return the probability of each pair of results, for kinds (value, guess) of the left and right sides."""
     table = np.zeros((m * m, len(kinds), len(kinds)))
     for (i, left), (j, right) in product(enumerate(kinds), repeat=2):
