@@ -66,9 +66,8 @@ def _joints(longest: int, depth: int, m: int) -> Joint:
         joints[3:] = 0
         joints[3:, :, 0] = _values(longest, m)[3:]
         return joints.reshape(longest + 1, -1)
-    inner, pairs = _joints(longest, depth - 1, m), list(product(range(m), repeat=2))
-    flat = joints.reshape(longest + 1, -1)
-    combined = _combinations(m, pairs)
+    inner, flat = _joints(longest, depth - 1, m), joints.reshape(longest + 1, -1)
+    combined = _combinations(m, [(value, guess) for value in range(m) for guess in range(m)])
     for n in range(SHORT + 1, longest + 1):
         flat[n] = combined @ _splits(inner, n).ravel()
     return flat

@@ -1,7 +1,6 @@
 """Accuracy and chance-normalised score per length."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,10 +79,10 @@ def evaluate_batch(
 
 def _answers(model: SequenceModel, task: SequenceTask, tokens: Tensor) -> Tensor:
     """Return the answers at the end of sequences of one length."""
-    read = partial(_READERS[task.supervision], symbols=task.source.symbols)
+    read = _READERS[task.supervision]
     at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
     with torch.no_grad():
-        return torch.cat([read(model, rows) for rows in tokens.split(at_once)])
+        return torch.cat([read(model, rows, task.source.symbols) for rows in tokens.split(at_once)])
 
 
 def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:
