@@ -132,7 +132,7 @@ def _picture(file: Path, title: str, page: Path | None = None) -> str:
 
 def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], Table], folder: Path) -> str:
     cited = paper.citation
-    names = "\n".join(f"reproduction/{name}" for name in (*paper.names(), *PAGES.values()))
+    names = "\n".join(f"reproduction/{name}" for name in paper.names())
     tables = [found[name, "quick"] for name in TABLES if (name, "quick") in found]
     picture = folder / f"{TABLES[0]}.png"
     shown = _picture(picture, "Scores on modular addition: the paper, its protocol in three readings, and ours", PAGE)
