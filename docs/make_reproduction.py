@@ -12,6 +12,7 @@ from pathlib import Path
 
 from make_letter import letter_page, letter_runs, letter_sentence
 from make_losses import contrasts, equal_terms
+from make_papers import PAGES, paper_page, protocol_table
 from make_samples import samples_section
 
 from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, lines_of, read_paper, recorded, table_of
@@ -84,6 +85,7 @@ def pages(folder: Path) -> dict[Path, str]:
     for name in paper.names():
         tables = [found[name, preset] for preset in PRESETS if (name, preset) in found]
         made[PARTS / f"{name}.md"] = _page(paper, name, tables, records, folder)
+    made |= {PARTS / f"{page}.md": _other_page(name, records, folder) for name, page in PAGES.items()}
     return {file: text.rstrip() + "\n" for file, text in made.items()}
 
 
@@ -107,6 +109,20 @@ def _page(paper: Paper, name: str, tables: list[Table], records: list[Record], f
     for file, heading in FACTS.get(name, [] if paper.trained(name) else [(name, "")]):
         parts.append(_facts(folder / f"{file}.csv", heading))
     return "\n\n".join(part for part in parts if part)
+
+
+def _other_page(name: str, records: list[Record], folder: Path) -> str:
+    """Return the page of another paper."""
+    paper, sections = read_paper(name), {}
+    for made in paper.names():
+        if paper.trained(made):
+            tables = [table_of(paper, made, p, records) for p in PRESETS if recorded(paper, made, p, records)]
+            file = folder / f"{made}.png"
+            shown = [_picture(file, paper.title(made))] if tables and file.exists() else []
+            sections[made] = "\n\n".join([*shown, *(_table(paper, t, records, "###") for t in tables)]) or NOT_RUN
+        else:
+            sections[made] = _facts(folder / f"{made}.csv", "")
+    return paper_page(name, paper, sections)
 
 
 def _picture(file: Path, title: str, page: Path | None = None) -> str:
@@ -197,10 +213,6 @@ def _verdicts(table: Table) -> str:
 
 
 def _protocol(paper: Paper) -> str:
-    rows = []
-    for item, known in paper.protocol.items():
-        value = ", ".join(map(str, known.value)) if isinstance(known.value, tuple) else str(known.value)
-        rows.append([item.replace("_", " "), value, known.mark, known.note])
     claims = "\n".join(f"- {text[0].upper()}{text[1:]}." for text in paper.claims.values())
     readings = [
         [f"`{name}`", reading.title, reading.recipe, ", ".join(f"{k} = {v}" for k, v in reading.options.items()) or "–"]
@@ -242,7 +254,7 @@ Scores of preset `quick` are over 500 sequences, over 200 for Mamba and Transfor
 *Stated* stands in the paper, as far as it is known here; *follow-up* in a later paper by the same authors
 (arXiv:2602.18333); *derived* follows from the paper's numbers; what is *unknown* was chosen here.
 
-{markdown(["item", "value", "mark", "note"], rows)}
+{protocol_table(paper)}
 
 ## What the paper claims in words
 
@@ -259,11 +271,11 @@ def _results(table: Table) -> str:
     return ""
 
 
-def _table(paper: Paper, table: Table, records: list[Record]) -> str:
+def _table(paper: Paper, table: Table, records: list[Record], heading: str = "##") -> str:
     cells = [(row, cell) for row in table.rows for cell in row.cells if cell.best is not None or cell.note]
     keys = {key for _, cell in cells for key in cell.runs}
     cost = _cost([record for record in records if record.key in keys])
-    parts = [f"## Preset {table.preset}", _verdicts(table) if "paper" in table.beside else "", cost]
+    parts = [f"{heading} Preset {table.preset}", _verdicts(table) if "paper" in table.beside else "", cost]
     parts.append(contrasts(paper, table) if table.name == EQUAL_TERMS else _claims(paper, table))
     models = lines_by_model(table)
     for place, (label, lines) in enumerate(models.items()):
@@ -316,7 +328,15 @@ def _seeds(table: Table, cells: list[tuple[Row, Cell]]) -> str:
         ]
         for row, cell in cells
     ]
-    header = ["model", "reading", table.column, "budget", f"at {table.length}, by rate", "training lengths", "longer"]
+    header = [
+        "model",
+        "reading",
+        table.column,
+        "budget",
+        f"at {table.score.short}, by rate",
+        "training lengths",
+        "longer",
+    ]
     return markdown([*header, "polished", "ceiling"], rows)
 
 

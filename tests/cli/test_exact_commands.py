@@ -158,7 +158,7 @@ def test_machines_of_one_state_and_networks_that_are_none(tmp_path):
     run_json("compile", "cyclic(1)", "--out", tmp_path / "one", "--run", "100")
     assert run_json("certify", tmp_path / "one")["status"] == "proven"
     small = ["--hidden", "8", "--steps", "5"]
-    for name, extra in (("raw", []), ("chain", ["--supervision", "chain"])):
+    for name, extra in (("raw", []), ("chain", ["--supervision", "chain"]), ("closed", ["--supervision", "closed"])):
         statewise(
             "train", "--task", "modular_addition(3)", "--model", "full", *small, *extra, "--out", str(tmp_path / name)
         )
@@ -168,3 +168,5 @@ def test_machines_of_one_state_and_networks_that_are_none(tmp_path):
     assert not (tmp_path / "snapped").exists()
     done = statewise("certify", str(tmp_path / "chain"))
     assert (done.returncode, "chains of thought" in done.stderr) == (2, True)
+    done = statewise("certify", str(tmp_path / "closed"))
+    assert (done.returncode, "one more token" in done.stderr) == (2, True)

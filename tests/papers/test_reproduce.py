@@ -13,7 +13,7 @@ import pytest
 
 from statewise.commands.reproduce import reproduce
 from statewise.errors import RunError, UnknownNameError
-from statewise.papers import read_paper
+from statewise.papers import find_paper, paper_names, read_paper
 from statewise.papers.facts import FrozenScore
 from statewise.report.paper_figures import draw_frozen_parity, write_figure
 from statewise.store import Store, read_records
@@ -25,7 +25,7 @@ PAPER = read_paper()
 
 
 def filled(directory: Path, name: str, score: float) -> Path:
-    runs = PAPER.runs(name, "quick")
+    runs = find_paper(name).runs(name, "quick")
     small = {run.key(): rotation_weights(run) for run in runs} if name == "figure4" else {}
     with Store.open(directory, write=True) as store:
         store.add([record(run, score) for run in runs], small)
@@ -63,6 +63,22 @@ def test_equal_terms_have_a_table_of_tasks(tmp_path: Path) -> None:
     assert result.to_dict()["column"] == "task"
     assert "permutations 10" in str(result)
     assert "does not survive" in str(result)
+
+
+def test_another_paper_s_table_is_found_by_its_name(tmp_path: Path) -> None:
+    store = filled(tmp_path / "store", "grazzi-table3", 1.0)
+    result = reproduce("grazzi-table3", store=store, out=tmp_path / "out")
+    assert result.to_dict()["runs"]["ran"] == 0
+    split = [re.split(r" {2,}", line.strip()) for line in str(result).splitlines()]
+    heading, signed = (line for line in split if line[0] in ("model", "DeltaNet, layers: 2, [-1, 1]"))
+    assert heading[:5] == ["model", "task", "paper", "cross-entropy training", "cross-entropy 41 to 256"]
+    assert heading[-2:] == ["constant", "ceiling"]
+    assert signed == ["DeltaNet, layers: 2, [-1, 1]", "parity", "1.00", "1.00", "1.00 =", "–", "–", "0.00", "–"]
+    with (tmp_path / "out" / "grazzi-table3.csv").open() as lines:
+        rows = {(row["model"], row["task"]): row for row in csv.DictReader(lines)}
+    assert rows["deltanet(2)", "brackets"]["paper"] == "0.194"
+    assert rows["full", "brackets"]["ceiling"] == ""
+    assert (tmp_path / "out" / "grazzi-table3.png").stat().st_size > 1000
 
 
 def test_figure4_reads_planes_out_of_the_weights(tmp_path: Path) -> None:
@@ -165,8 +181,9 @@ def whole(folder: Path) -> str:
 
 
 def test_the_pages_say_what_was_not_run(tmp_path: Path) -> None:
+    others = sum(len(read_paper(paper).names()) for paper in paper_names()[1:])
     # every page, the computed parts of two figures, and the summary
-    assert whole(tmp_path).count("Not run.") == len(PAPER.names()) + 3
+    assert whole(tmp_path).count("Not run.") == len(PAPER.names()) + 3 + others
 
 
 def test_the_pages_show_partial_records_with_reasons(tmp_path: Path) -> None:

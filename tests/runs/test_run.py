@@ -213,6 +213,15 @@ def test_chain_supervision_trains(tmp_path):
     assert record.history[-1].loss < 0.5 * record.history[0].loss
 
 
+@pytest.mark.parametrize("model", ["full", "lstm"])
+def test_closed_supervision_trains_and_is_evaluated_after_the_closing_token(tmp_path, model):
+    given = options(supervision="closed", task="parity", model=model, hidden=8, steps=300, lr=0.01, late=0, probe=(4,))
+    record, network = run(given, tmp_path)
+    assert record.scores[0].score == 1.0
+    tokens = torch.tensor([[1, 0, 1, 1, 2]])
+    assert int(network(tokens)[0, -1].argmax()) == 1
+
+
 def test_validation_words_are_reported_and_can_end_a_run(tmp_path):
     given = options(steps=2_000, lr=0.01, late=0, samples=400, validation=60, longest=8, every=50, settle=0.2, hidden=8)
     record, model = run(given, tmp_path)

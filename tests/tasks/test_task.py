@@ -6,6 +6,7 @@ from statewise.machines import Machine, machine
 from statewise.machines.dot import from_dot
 from statewise.randomness import stream
 from statewise.tasks import Lengths, Task
+from statewise.tasks.batches import FORMATS
 
 
 def same(a, b):
@@ -86,6 +87,50 @@ def test_a_chain_is_the_word_then_its_outputs():
     assert np.array_equal(chain.finals, plain.finals)
     # test words are plain: a model writes the chain itself
     assert same(task.test(0, 9, 4), Task(task.machine).test(0, 9, 4))
+
+
+def test_a_closed_sequence_has_one_more_token_after_which_its_output_is_asked_for():
+    task = Task(machine("modular_addition(5)"), Lengths(1, 7), "closed")
+    assert (task.vocabulary, task.written_length(500)) == (6, 501)
+    plain, closed = Task(task.machine, Lengths(1, 7)).batch(3, 2, 40), task.batch(3, 2, 40)
+    for row in range(40):
+        n = int(plain.lengths[row])
+        assert closed.tokens[row].tolist() == [
+            *plain.tokens[row, :n].tolist(),
+            5,
+            *[0] * (closed.tokens.shape[1] - n - 1),
+        ]
+        assert closed.outputs[row, n] == plain.outputs[row, n - 1]
+    assert closed.asked is None
+    assert np.array_equal(closed.lengths, plain.lengths + 1)
+    assert np.array_equal(closed.finals, plain.finals)
+    # test sequences are plain: evaluation closes them
+    assert same(task.test(0, 9, 4), Task(task.machine).test(0, 9, 4))
+
+
+def test_a_closed_batch_worked_by_hand():
+    tokens, outputs = np.array([[3, 4, 1], [2, 0, 0]]), np.array([[3, 2, 3], [2, 2, 2]])
+    batch = FORMATS["closed"](tokens, np.array([3, 1]), outputs, 5)
+    assert batch.tokens.tolist() == [[3, 4, 1, 5], [2, 5, 0, 0]]
+    assert batch.lengths.tolist() == [4, 2]
+    assert batch.finals.tolist() == [3, 2]
+
+
+def test_with_a_stride_lengths_that_lie_between_are_shortened():
+    odd = Lengths(3, 40, stride=2)
+    assert list(odd.every()) == list(range(3, 40, 2))
+    batch = Task(machine("modular_arithmetic(5, precedence=true)"), odd).batch(0, 0, 20_000)
+    counts = np.bincount(batch.lengths, minlength=41)
+    assert not counts[::2].any()
+    # each odd length stands for itself and for the even one above it
+    expected = 20_000 / 19
+    assert abs(counts[3::2] - expected).max() < 5 * expected**0.5
+    # an expression of odd length ends in a number
+    assert (batch.tokens[np.arange(20_000), batch.lengths - 1] < 5).all()
+    growing = Task(machine("parity"), Lengths(3, 40, growth=10, stride=2))
+    assert all((growing.batch(0, p, 500).lengths % 2 == 1).all() for p in range(12))
+    with pytest.raises(TaskError, match="stride"):
+        Lengths(3, 40, stride=0)
 
 
 def test_words_never_reach_the_error_output():

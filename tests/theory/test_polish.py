@@ -280,6 +280,7 @@ def test_what_cannot_be_polished_gets_one_sentence():
         ("parity", "full", {"additive": "input"}, None, "additive"),
         ("parity", "positive", {}, None, "positive networks cannot be polished; use full, cp, block"),
         ("parity", "full", {"supervision": "chain"}, None, "chains of thought"),
+        ("parity", "full", {"supervision": "closed"}, None, "one more token"),
         ("parity", "full", {}, 9, "rank is 9; expected 1 to 8"),
         ("parity", "full", {}, 0, "rank is 0; expected 1 to 8"),
         ("parity", "block(2)", {}, 2, "take no rank"),

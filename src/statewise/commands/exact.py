@@ -12,6 +12,7 @@ from statewise.machines import Machine, align, minimise, write_machine
 from statewise.runs.directory import check_free
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
+from statewise.tasks import BEYOND_SYMBOLS
 from statewise.wording import Lines, Result
 
 if TYPE_CHECKING:
@@ -357,10 +358,14 @@ def network_of_run(run: Run) -> "Network":
     """Return the network of a run as numbers, for proofs and repairs."""
     from statewise.theory import network_of
 
-    if run.supervision == "chain":
+    if run.supervision in BEYOND_SYMBOLS:
+        reads = {
+            "chain": "was trained on chains of thought and reads its own outputs",
+            "closed": "was trained with one more token that ends each sequence",
+        }
         raise NetworkError(
-            "the network was trained on chains of thought and reads its own outputs, so its answer is no function "
-            "of a word; train it with supervision final or aligned"
+            f"the network {reads[run.supervision]}, so its answer is no function of the machine's symbols alone; "
+            "train it with supervision final or aligned"
         )
     return network_of(run.model)
 

@@ -1,4 +1,4 @@
-"""`statewise reproduce`: a table or figure of the paper, beside the published numbers."""
+"""`statewise reproduce`: a table or figure of a paper, beside the published numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduction(Result):
-    """Something of the paper, repeated; of a dry run, what it would take.
+    """Something of a paper, repeated; of a dry run, what it would take.
 
     Args:
         name: what the paper's file calls it.
@@ -90,10 +90,10 @@ def reproduce(
     out: PathLike | None = None,
     show: ShowProgress | None = None,
 ) -> Reproduction:
-    """Repeat a table or figure of the paper, and show it beside the published numbers.
+    """Repeat a table or figure of a paper, and show it beside the published numbers.
 
     Args:
-        name: such as table-addition or figure2
+        name: such as table-addition, figure2 or grazzi-table3
         preset: quick, or paper for the published budget
         store: the store; what it has is not run again
         engine: local, or ray
@@ -106,9 +106,9 @@ def reproduce(
         out: write figures, numbers and records into this directory
         show: called with the progress, about once a second
     """
-    from statewise.papers import read_paper
+    from statewise.papers import find_paper
 
-    paper, directory, folder = read_paper(), path_of(store), path_of(out)
+    paper, directory, folder = find_paper(name), path_of(store), path_of(out)
     runs = paper.runs(name, preset)
     made = Reproduction(name, paper.title(name), preset)
     if runs and directory is None and not dry_run:

@@ -92,7 +92,7 @@ def train(
         loss: cross-entropy, or squared (the distance from one-hot answers)
         longest: the longest training sequences
         late: the longest sequences late in training; 0 for none
-        supervision: final, aligned or chain (of thought)
+        supervision: final, closed (by one more token), aligned or chain (of thought)
         samples: train on so many sequences only
         draws: uniform or balanced training sequences; by default balanced where a constant answer does well
         tests: uniform or balanced test sequences

@@ -23,7 +23,7 @@ from statewise.expressions import Call, parse
 from statewise.machines import Machine, analyse, minimise
 from statewise.machines import machine as build
 from statewise.models.table import LEVELS
-from statewise.tasks import ERROR
+from statewise.tasks import ERROR, has_machine
 from statewise.theory.characters import characters
 from statewise.theory.classification import Level, classify
 from statewise.theory.congruences import least_congruence
@@ -58,6 +58,8 @@ def ceiling(model: str, task: str, hidden: int, additive: str = "none") -> Ceili
         return Ceiling(None, "no algebraic bound is known for this model")
     if additive != "none":
         return Ceiling(None, "no algebraic bound is known with additive terms")
+    if not has_machine(task):
+        return Ceiling(None, "no finite-state machine answers this task at every length")
     machine = minimise(build(task))
     legal = ERROR not in machine.output_names
     if spec.name in ("full", "cp", "block"):

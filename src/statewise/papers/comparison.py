@@ -1,6 +1,5 @@
 """Records into tables: of every model under every reading our score, the paper's and the ceiling."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -9,6 +8,7 @@ from typing import Any
 from statewise.papers.ceilings import Ceiling, ceiling
 from statewise.papers.contents import Column, Reading
 from statewise.papers.paper import Paper, PlannedCell, PlannedRow
+from statewise.papers.scores import SUMMARIES, AtLength, MeanOverLengths, ScoreRule
 from statewise.papers.verdicts import Evidence, best_rate, explain, judge, rate_by_training
 from statewise.runs.record import Record
 from statewise.training.options import RunOptions
@@ -26,8 +26,9 @@ class Cell:
         task: the machine; for machines drawn per run, with {seed} for the run's seed.
         column: its m, or whatever the table's columns are.
         best: for each rate the median over seeds, then the best rate; where all are at chance, that which learned most
-            on training lengths. On equal terms the best rate is that of training lengths.
-        scores: of all seeds at the best rate, at the paper's length; a run that diverged counts as chance.
+            on training lengths. On equal terms the best rate is that of training lengths. At that rate the median,
+            mean or best of the seeds counts, as in the paper.
+        scores: of all seeds at the best rate, at the paper's lengths; a run that diverged counts as chance.
         median: of these.
         by_rate: the scores of every rate.
         published: the paper's score.
@@ -135,7 +136,7 @@ class Table:
         columns: the values of m, or of what else varies.
         rows: in the order of the paper's file.
         readings: those of the rows, by name, with what is shown of them here.
-        length: at which scores are compared.
+        score: at which lengths scores are compared.
         longest: at which networks are tested at most.
         published: the paper's scores, by model and column, of cells without runs too.
         column: what columns are.
@@ -148,7 +149,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     readings: Mapping[str, Reading]
-    length: int = 500
+    score: ScoreRule = field(default_factory=lambda: AtLength(length=500))
     longest: int = 10_000
     published: Mapping[tuple[str, Column], float] = field(default_factory=dict)
     column: str = "m"
@@ -183,7 +184,7 @@ def table_of(paper: Paper, name: str, preset: str, records: Iterable[Record]) ->
         columns=paper.columns(name, preset),
         rows=rows,
         readings=_readings(paper, plan),
-        length=paper.length,
+        score=paper.score,
         longest=max((length for run in _runs(plan) for length in run.test_lengths), default=paper.length),
         published=paper.published_scores(name),
         column=grid.column,
@@ -246,12 +247,12 @@ class _AtRate:
         return median(losses) if losses else None
 
 
-def _by_rate(records: Iterable[Record], length: int) -> dict[str, _AtRate]:
+def _by_rate(records: Iterable[Record], rule: ScoreRule) -> dict[str, _AtRate]:
     by_rate: dict[str, _AtRate] = {}
     for record in records:
         at_rate = by_rate.setdefault(f"{record.config.lr:g}", _AtRate())
         at_rate.records.append(record)
-        at_rate.scores.append(_score(record, length))
+        at_rate.scores.append(rule.score(record))
         # a run that diverged counts as chance
         at_rate.inside.append(record.score_id or 0.0)
     return by_rate
@@ -268,20 +269,20 @@ def _choose(by_rate: Mapping[str, _AtRate], by_training: bool, constant: float) 
 
 
 def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found: Mapping[str, Record]) -> Cell:
-    length = paper.length
+    length, rule = paper.length, paper.score
     records = [found[key] for run in planned.runs if (key := run.key()) in found]
     ended = [record for record in records if record.status != "failed"]
-    by_rate = _by_rate(ended, length)
-    constant = median(_constant(record, length) for record in ended) if ended else 0.0
+    by_rate = _by_rate(ended, rule)
+    constant = median(rule.constant(record) for record in ended) if ended else 0.0
     chosen = _choose(by_rate, paper.grids[name].rate_by == "training", constant)
-    best = median(chosen.scores) if by_rate else None
+    best = SUMMARIES[paper.over_seeds](chosen.scores) if by_rate else None
     inside = median(chosen.inside) if by_rate else None
     longest = max((score.length for record in chosen.records for score in record.scores), default=length)
     polished = [record.polished for record in chosen.records if record.polished is not None]
     bound = _bound(planned.runs)
     published = paper.published(name, row.model, planned.column)
     published_score = None if published is None else published.score
-    margin = max([paper.tolerance, *(2 * _standard_error(record, length) for record in chosen.records)])
+    margin = max([paper.tolerance, *(2 * rule.standard_error(record) for record in chosen.records)])
     verdict = judge(best, published_score, margin, inside, bound.value)
     evidence = Evidence(
         options=planned.runs[0],
@@ -296,13 +297,14 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
         failed=tuple(record.reason or "" for record in records if record.status == "failed"),
         paper_hidden=paper.hidden,
         paper_steps=paper.steps,
+        where=rule.short,
     )
     return Cell(
         task=_task(planned.runs),
         column=planned.column,
         best=best,
         scores=tuple(chosen.scores),
-        median=best,
+        median=median(chosen.scores) if by_rate else None,
         by_rate={rate: tuple(some.scores) for rate, some in by_rate.items()},
         published=published_score,
         where="" if published is None else published.where,
@@ -310,7 +312,7 @@ def _cell(paper: Paper, name: str, row: PlannedRow, planned: PlannedCell, found:
         ceiling_reason=bound.reason,
         verdict=verdict,
         note=explain(evidence, verdict),
-        budget=_budget(planned.runs, len(records)),
+        budget=_budget(planned.runs, len(records), rule),
         runs=tuple(record.key or record.config.key() for record in records),
         inside=tuple(chosen.inside),
         longer=tuple(_score(record, longest) for record in chosen.records) if longest > length else (),
@@ -336,22 +338,6 @@ def _polished(record: Record, length: int) -> float:
     return next((score.score for score in scores if score.length == length), _score(record, length))
 
 
-def _constant(record: Record, length: int) -> float:
-    """Return the score of the best constant answer on the test sequences."""
-    score = record.score_at(length)
-    return 0.0 if score is None else score.constant
-
-
-def _standard_error(record: Record, length: int) -> float:
-    """Return the standard error of a score, from the number of sequences; 0 where that is not known."""
-    score = record.score_at(length)
-    if score is None or score.count is None or score.classes is None or score.accuracy is None:
-        return 0.0
-    chance = 1 / score.classes
-    correct = min(max(score.accuracy, chance), 1.0)
-    return math.sqrt(correct * (1 - correct) / score.count) / (1 - chance)
-
-
 def _bound(runs: Sequence[RunOptions]) -> Ceiling:
     """Return the ceiling of a cell: medians of scores are at most medians of ceilings."""
     each = {run.task: ceiling(run.model, run.task, run.hidden, run.additive) for run in runs}
@@ -373,7 +359,7 @@ def _task(runs: Sequence[RunOptions]) -> str:
     return first.task.replace(f"seed={first.seed}", "seed={seed}")
 
 
-def _budget(runs: Sequence[RunOptions], there: int) -> str:
+def _budget(runs: Sequence[RunOptions], there: int, rule: ScoreRule) -> str:
     first = runs[0]
     rates, seeds = {run.lr for run in runs}, {run.seed for run in runs}
     tried = f"{counted(len(rates), 'rate')} x {counted(len(seeds), 'seed')}"
@@ -381,4 +367,6 @@ def _budget(runs: Sequence[RunOptions], there: int) -> str:
     longer = f", sequences up to {first.late:,}" if first.late > first.longest else ""
     early = f" or until a score of {first.stop_score:g} twice in a row" if first.stop_score > 0 else ""
     aligned = ", answers after each symbol" if first.supervision == "aligned" else ""
-    return f"H {first.hidden}, {first.steps:,} steps{early}{longer}{aligned}, {tried}{missing}"
+    tested = sum(map(rule.counts, first.test_lengths))
+    several = f", {tested} lengths of {counted(first.words, 'sequence')}" if isinstance(rule, MeanOverLengths) else ""
+    return f"H {first.hidden}, {first.steps:,} steps{early}{longer}{aligned}, {tried}{several}{missing}"

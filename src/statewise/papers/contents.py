@@ -1,9 +1,9 @@
 """What a paper's file holds, as typed values: citation, protocol, published scores, grids and presets."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 # a value of m or of an option, or the name of a task
 Column = int | str
@@ -16,20 +16,24 @@ OptionValue = str | bool | int | float | tuple[int, ...]
 Shown = Literal["training", "test", "longest", "polished", "proven"]
 
 
-class _Data(BaseModel):
+class Data(BaseModel):
+    """A part of a paper's file: frozen, with no key that is not known."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Citation(_Data):
+class Citation(Data):
     """Where a paper is to be found."""
 
     title: str
     authors: tuple[str, ...]
     venue: str
     arxiv: str
+    # where the numbers here were read
+    numbers: str = ""
 
 
-class ProtocolItem(_Data):
+class ProtocolItem(Data):
     """One item of how the paper's models were trained and tested.
 
     Args:
@@ -43,16 +47,24 @@ class ProtocolItem(_Data):
     note: str = ""
 
 
-class PublishedRow(_Data):
+def _numbered(scores: Mapping[Column, float]) -> Mapping[Column, float]:
+    """Return scores by column; keys of JSON are texts, also those that are values of m."""
+    return {int(column) if str(column).isdigit() else column: score for column, score in scores.items()}
+
+
+ByColumn = Annotated[Mapping[Column, float], AfterValidator(_numbered)]
+
+
+class PublishedRow(Data):
     """A row of a published table, which stands for every one of its models; scores are by column."""
 
     table: str
     where: str
     models: tuple[str, ...]
-    scores: Mapping[int, float]
+    scores: ByColumn
 
 
-class Reading(_Data):
+class Reading(Data):
     """One way to read the paper's training, or ours: a recipe, and what differs from it.
 
     Args:
@@ -70,7 +82,7 @@ class Reading(_Data):
     shows: tuple[Shown, ...] = ("test",)
 
 
-class Block(_Data):
+class Block(Data):
     """Rows of a grid: models under readings.
 
     Args:
@@ -90,7 +102,7 @@ class Block(_Data):
     options: Mapping[str, OptionValue] = Field(default_factory=dict, alias="set")
 
 
-class Grid(_Data):
+class Grid(Data):
     """The runs behind a table or a figure.
 
     Args:
@@ -132,7 +144,20 @@ def _under(preset: str, columns: Columns) -> tuple[Column, ...]:
     return columns[preset] if isinstance(columns, Mapping) else columns
 
 
-class Rule(_Data):
+class LengthRange(Data):
+    """Test lengths from a first to a last, a step apart."""
+
+    first: int
+    last: int
+    step: int = 1
+
+    @property
+    def each(self) -> tuple[int, ...]:
+        """All of them."""
+        return tuple(range(self.first, self.last + 1, self.step))
+
+
+class Rule(Data):
     """What a preset sets for the runs that fit all that the rule names; what it does not name fits."""
 
     readings: tuple[str, ...] | None = None
@@ -141,7 +166,13 @@ class Rule(_Data):
     grids: tuple[str, ...] | None = None
     rates: tuple[float, ...] | None = None
     seeds: tuple[int, ...] | None = None
+    tests: LengthRange | None = None
     options: Mapping[str, OptionValue] = Field(default_factory=dict, alias="set")
+
+    @property
+    def sets(self) -> dict[str, OptionValue]:
+        """Its options, test lengths included."""
+        return dict(self.options) | ({} if self.tests is None else {"test_lengths": self.tests.each})
 
     def fits(self, grid: str, model: str, kind: str, reading: str, column: Column) -> bool:
         """Return whether a run fits; models are named with or without their arguments."""
@@ -153,7 +184,7 @@ class Rule(_Data):
         )
 
 
-class Contrast(_Data):
+class Contrast(Data):
     """What the paper reports of two models, to be tested on equal terms.
 
     Args:
@@ -171,7 +202,7 @@ class Contrast(_Data):
     published: bool = True
 
 
-class Preset(_Data):
+class Preset(Data):
     """A budget: options of every run, lists of models that grids name, and rules, of which later ones win."""
 
     options: Mapping[str, OptionValue] = Field(alias="set")

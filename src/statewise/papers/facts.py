@@ -17,6 +17,7 @@ from statewise.machines import machine as build
 from statewise.models.levels import build_transition
 from statewise.models.table import LEVELS
 from statewise.papers.paper import Paper
+from statewise.papers.scores import MeanOverLengths
 from statewise.randomness import derive
 from statewise.recurrence import unroll
 from statewise.theory.certify.verdict import certify
@@ -134,6 +135,12 @@ def facts_of(paper: Paper, name: str, preset: str) -> Sequence[Fact]:
         return parity(_DRAWS[preset])
     if name == "propositions":
         return propositions()
+    if name == "brackets":
+        # what this module needs is in this one
+        from statewise.papers.brackets import bracket_depths
+
+        assert isinstance(paper.score, MeanOverLengths)
+        return bracket_depths(paper.score.first, paper.score.last)
     raise unknown_name("reproduction without runs", name, paper.facts)
 
 

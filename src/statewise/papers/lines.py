@@ -106,7 +106,7 @@ def headings_of(table: Table) -> list[Heading]:
     """Return the columns of a table's lines: the paper, the readings, then the constant answer and the ceiling."""
     words = {
         "training": "training lengths",
-        "test": f"{table.length:,}",
+        "test": table.score.short,
         "longest": f"{table.longest:,}",
         "polished": f"polished {table.longest:,}",
         "proven": "proven length",

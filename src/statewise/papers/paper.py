@@ -4,15 +4,16 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from statewise.errors import unknown_name
+from statewise.errors import UnknownNameError, shorten, unknown_name
 from statewise.models.table import kind_of, label_of
 from statewise.papers.contents import (
     Block,
+    ByColumn,
     Citation,
     Column,
     Contrast,
@@ -23,9 +24,12 @@ from statewise.papers.contents import (
     PublishedRow,
     Reading,
 )
+from statewise.papers.scores import OverSeeds, ScoreRule
 from statewise.training.options import RunOptions, resolve
 
 PRESETS = ("quick", "paper")
+# the paper that the project is about
+FIRST = "ebrahimi2025"
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,10 @@ class Paper(BaseModel):
     """What a file of this directory holds.
 
     Args:
-        length: at which published scores were measured.
+        score: of which lengths published scores are.
+        over_seeds: how the scores of several seeds become the one that is published.
+        random: where published numbers are accuracies in percent, those of random guesses, by column; they are scores
+            of 0.
         tolerance: how close scores are that are called equal.
         citation: where the paper is to be found.
         protocol: how its models were trained and tested.
@@ -78,16 +85,18 @@ class Paper(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    length: int
+    score: ScoreRule
+    over_seeds: OverSeeds = "median"
+    random: ByColumn = Field(default_factory=dict)
     tolerance: float
     citation: Citation
     protocol: Mapping[str, ProtocolItem]
     published_rows: tuple[PublishedRow, ...] = Field(alias="published")
-    claims: Mapping[str, str]
-    contrasts: tuple[Contrast, ...]
+    claims: Mapping[str, str] = Field(default_factory=dict)
+    contrasts: tuple[Contrast, ...] = ()
     readings: Mapping[str, Reading]
     grids: Mapping[str, Grid]
-    facts: Mapping[str, str]
+    facts: Mapping[str, str] = Field(default_factory=dict)
     presets: Mapping[str, Preset]
 
     @model_validator(mode="after")
@@ -160,11 +169,20 @@ class Paper(BaseModel):
     @cached_property
     def _published(self) -> dict[tuple[str, str, Column], Published]:
         return {
-            (row.table, model, column): Published(score, row.where)
+            (row.table, model, column): Published(self._scaled(column, score), row.where)
             for row in self.published_rows
             for model in row.models
             for column, score in row.scores.items()
         }
+
+    def _scaled(self, column: Column, number: float) -> float:
+        """Return a published number as a score: 0 is chance, 1 is perfect."""
+        return (number - self.random[column]) / (100 - self.random[column]) if self.random else number
+
+    @property
+    def length(self) -> int:
+        """The longest of the lengths of which scores are."""
+        return self.score.longest
 
     @property
     def hidden(self) -> int:
@@ -197,7 +215,7 @@ class Paper(BaseModel):
         seeds: tuple[int, ...] = (0,)
         for rule in self.presets[preset].rules:
             if rule.fits(name, model, kind.name, reading, column):
-                given |= rule.options
+                given |= rule.sets
                 rates, seeds = rule.rates or rates, rule.seeds or seeds
         given |= block.options
         if grid.option is not None:
@@ -213,14 +231,34 @@ class Paper(BaseModel):
         )
 
 
-def read_paper(name: str = "ebrahimi2025") -> Paper:
+def read_paper(name: str = FIRST) -> Paper:
     """Read a paper's file of data."""
-    files = {file.name.removesuffix(".toml"): file for file in resources.files("statewise.papers").iterdir()}
-    known = [stem for stem, file in files.items() if file.name.endswith(".toml")]
-    if name not in known:
-        raise unknown_name("paper", name, known)
+    if name not in paper_names():
+        raise unknown_name("paper", name, paper_names())
+    text = (resources.files("statewise.papers") / f"{name}.toml").read_text(encoding="utf-8")
     # in JSON, unlike TOML, lists may stand for tuples and texts for the numbers that keys are
-    return Paper.model_validate_json(json.dumps(tomllib.loads(files[name].read_text(encoding="utf-8"))))
+    return Paper.model_validate_json(json.dumps(tomllib.loads(text)))
+
+
+@cache
+def paper_names() -> tuple[str, ...]:
+    """Return the names of all papers, the one that the project is about first."""
+    files = (file.name for file in resources.files("statewise.papers").iterdir())
+    found = (name.removesuffix(".toml") for name in files if name.endswith(".toml"))
+    return tuple(sorted(found, key=lambda name: (name != FIRST, name)))
+
+
+def find_paper(name: str) -> Paper:
+    """Return the paper of which a table, figure or fact is; an unknown name is refused with all of each paper."""
+    papers = {paper: read_paper(paper) for paper in paper_names()}
+    for paper in papers.values():
+        if name in paper.names():
+            return paper
+    near = unknown_name("reproduction", name, [known for paper in papers.values() for known in paper.names()])
+    if "did you mean" in str(near):
+        raise near
+    listed = "; ".join(f"of {title}: {', '.join(paper.names())}" for title, paper in papers.items())
+    raise UnknownNameError(f'unknown reproduction "{shorten(name)}"; there are, {listed}')
 
 
 def _check_preset(preset: str) -> None:

@@ -77,6 +77,7 @@ class Evidence:
         failed: why runs could not be run.
         paper_hidden: the width in the paper.
         paper_steps: the steps in the paper.
+        where: the lengths of the scores, in a word.
     """
 
     options: RunOptions
@@ -91,6 +92,7 @@ class Evidence:
     failed: tuple[str, ...]
     paper_hidden: int
     paper_steps: int
+    where: str = "500"
 
     @property
     def is_level(self) -> bool:
@@ -154,7 +156,7 @@ def _why_below(evidence: Evidence) -> list[str]:
     reasons: list[str] = []
     inside = evidence.inside
     if inside is not None and inside >= _NEARLY and evidence.best < inside - _DRIFT:
-        reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at 500")
+        reasons.append(f"drift: {inside:.2f} on training lengths, {evidence.best:.2f} at {evidence.where}")
         options = evidence.options
         if evidence.is_level and options.readout == "plain" and options.loss == "cross-entropy":
             reasons.append(f"nothing is normalised in training{_effect_on_loss(evidence.loss)}")

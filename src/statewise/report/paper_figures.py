@@ -210,7 +210,7 @@ def common_legend(panels: "Sequence[Axes]", title: str) -> None:
 
 
 def _what(table: Table, inside: bool) -> str:
-    return "score on unseen sequences of training lengths" if inside else f"score at length {table.length:,}"
+    return "score on unseen sequences of training lengths" if inside else f"score {table.score.text}"
 
 
 def _several(scores: Sequence[float]) -> str:

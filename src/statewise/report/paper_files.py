@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statewise.models import StateTracker
-from statewise.papers import Table, read_paper, recorded, table_of
+from statewise.papers import Table, paper_names, read_paper, recorded, table_of
 from statewise.papers.facts import Fact, FrozenScore, ParityFrequency, frozen_parity
 from statewise.papers.rotations import Angles, PlaneRow, Stage, angles_of, plane_rows
 from statewise.report import paper_figures as figures
@@ -111,14 +111,13 @@ def write_facts(name: str, rows: Sequence[Fact], out: Path) -> list[Path]:
 
 
 def write_figures(store: Store, preset: str, out: Path) -> list[Path]:
-    """Write every table and figure of the paper that a store has runs for; return the files."""
-    paper = read_paper()
-    names = [name for name in paper.names() if paper.trained(name)]
-    wanted = {(run.task, run.model) for name in names for run in paper.runs(name, preset)}
+    """Write every table and figure of a paper that a store has runs for; return the files."""
+    grids = [(paper, name) for paper in map(read_paper, paper_names()) for name in paper.grids]
+    wanted = {(run.task, run.model) for paper, name in grids for run in paper.runs(name, preset)}
     # a store may hold many more, and each is unpacked anew when it is read
     records = [record for record in store.records() if (record.config.task, record.config.model) in wanted]
     files = []
-    for name in names:
+    for paper, name in grids:
         if recorded(paper, name, preset, records):
             table = table_of(paper, name, preset, records)
             files += write_table(table, parts_of(table, store), out)

@@ -75,7 +75,7 @@ def draw_table(table: Table) -> "Callable[[Axes], None]":
                 for place, score in enumerate(strip.scores):
                     if strip.planned[place]:
                         _draw_cell(axes, place * wide, strip.top, wide, score, strip.name == PAPER)
-        title = f"{table.title}: score at length {table.length:,}"
+        title = f"{table.title}: score {table.score.text}"
         axes.text(-size[0] + across + 0.25, -0.36, title, fontsize=10, ha="left", va="center", color=INK)
         draw_key(axes, down + 0.13)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from statewise.errors import RunError, shorten
 from statewise.models import SequenceModel, StateTracker, is_own
 from statewise.runs.directory import begin_directory, write_aside, write_record
-from statewise.tasks import Source
+from statewise.tasks import Source, count_tokens
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
 from statewise.training.metrics import Metrics
 from statewise.training.options import RunOptions
@@ -87,7 +87,7 @@ def export_run(run: "Run", directory: Path) -> None:
 
 def build_untrained(options: RunOptions, source: Source, own: type | None = None) -> SequenceModel:
     """Build the network of a run's options for its machine, or for the symbols and outputs of its sequences."""
-    tokens = options.build_task(source).vocabulary if options.supervision == "chain" else source.symbols
+    tokens = count_tokens(options.supervision, source.symbols, source.classes)
     return options.model_options.build(tokens, source.classes, options.seed, own)
 
 

@@ -1,7 +1,7 @@
 """Tasks: a machine or other source of sequences, lengths and supervision, made into batches."""
 
 from statewise.tasks.balance import Sampling, sampling_of
-from statewise.tasks.batches import Batch, Supervision
+from statewise.tasks.batches import AT_END, BEYOND_SYMBOLS, Batch, Supervision, count_tokens
 from statewise.tasks.catalogue import SOURCES, build_source, has_machine
 from statewise.tasks.generated import Drawn, GeneratedSource, GeneratedTask
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
@@ -9,6 +9,8 @@ from statewise.tasks.source import Names, SequenceSource, SequenceTask, Source
 from statewise.tasks.task import ERROR, Task, draws_for, legal_moves
 
 __all__ = [
+    "AT_END",
+    "BEYOND_SYMBOLS",
     "ERROR",
     "MAX_LENGTH",
     "SOURCES",
@@ -25,6 +27,7 @@ __all__ = [
     "Supervision",
     "Task",
     "build_source",
+    "count_tokens",
     "draws_for",
     "has_machine",
     "legal_moves",

@@ -1,4 +1,4 @@
-"""Batches, and how the three kinds of supervision ask for answers."""
+"""Batches, and how the kinds of supervision ask for answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,11 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Int
 
-Supervision = Literal["final", "aligned", "chain"]
+Supervision = Literal["final", "closed", "aligned", "chain"]
+# those under which a network reads tokens that are no symbols of the machine
+BEYOND_SYMBOLS: frozenset[Supervision] = frozenset({"closed", "chain"})
+# those that ask for one answer, after the last token
+AT_END: frozenset[Supervision] = frozenset({"final", "closed"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +42,31 @@ class Batch:
         return self.outputs[np.arange(len(self.lengths)), self.lengths - 1]
 
 
+def count_tokens(supervision: Supervision, symbols: int, classes: int) -> int:
+    """Return how many different tokens there are: symbols, one that ends the sequence, and for a chain each output."""
+    return symbols + {"closed": 1, "chain": 1 + classes}.get(supervision, 0)
+
+
+def written_length(supervision: Supervision, length: int) -> int:
+    """Return how many tokens a sequence of a length takes."""
+    return {"closed": length + 1, "chain": 2 * length}.get(supervision, length)
+
+
 def ask_at_end(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
     """Ask for the output at the end of a sequence."""
     return Batch(tokens, lengths, outputs, None)
+
+
+def _ask_after_closing(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
+    """End the sequence with one more token, and ask for its output after that.
+
+    A sequence a b c with outputs p q r becomes the tokens a b c =, and after the last r is asked for.
+    """
+    rows = np.arange(len(tokens))
+    written, right = (np.pad(part, ((0, 0), (0, 1))) for part in (tokens, outputs))
+    written[rows, lengths] = symbols
+    right[rows, lengths] = outputs[rows, lengths - 1]
+    return Batch(written, lengths + 1, right, None)
 
 
 def _ask_after_each(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray, symbols: int) -> Batch:
@@ -69,6 +95,7 @@ def _ask_for_chain(tokens: np.ndarray, lengths: np.ndarray, outputs: np.ndarray,
 
 FORMATS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, int], Batch]] = {
     "final": ask_at_end,
+    "closed": _ask_after_closing,
     "aligned": _ask_after_each,
     "chain": _ask_for_chain,
 }

@@ -7,11 +7,12 @@ from statewise.errors import ExpressionError
 from statewise.expressions import Call, call, parse
 from statewise.machines import Machine, machine
 from statewise.machines.machine_files import SUFFIXES
+from statewise.tasks.brackets import bracket_arithmetic
 from statewise.tasks.source import SequenceSource
 from statewise.tasks.words import words
 
 # add a source that has no machine here: its name is then a task everywhere that options name one
-SOURCES: dict[str, Callable[..., SequenceSource]] = {"words": words}
+SOURCES: dict[str, Callable[..., SequenceSource]] = {"bracket_arithmetic": bracket_arithmetic, "words": words}
 
 
 def build_source(task: str) -> Machine | SequenceSource:

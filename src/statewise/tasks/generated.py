@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from statewise.errors import TaskError
 from statewise.randomness import stream
-from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end
+from statewise.tasks.batches import AT_END, FORMATS, Batch, Supervision, ask_at_end, count_tokens, written_length
 from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 from statewise.tasks.source import SequenceSource
 
@@ -74,10 +74,10 @@ class GeneratedTask:
     supervision: Supervision = "final"
 
     def __post_init__(self) -> None:
-        if self.supervision != "final" and not self.source.aligned:
+        if self.supervision not in AT_END and not self.source.aligned:
             raise TaskError(
                 f"{self.source.name} has an answer at the end of a sequence only, supervision is {self.supervision}; "
-                "use supervision final"
+                "use supervision final or closed"
             )
 
     samples: int | None = None
@@ -90,12 +90,12 @@ class GeneratedTask:
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are; a chain has one more for each output, and one that ends the sequence."""
-        return self.source.symbols + (1 + self.source.classes if self.supervision == "chain" else 0)
+        """How many different tokens there are: symbols, and those that the supervision adds."""
+        return count_tokens(self.supervision, self.source.symbols, self.source.classes)
 
     def written_length(self, length: int) -> int:
         """Return how many tokens a sequence of a length takes."""
-        return 2 * length if self.supervision == "chain" else length
+        return written_length(self.supervision, length)
 
     def batch(self, seed: int, position: int, size: int = 64) -> Batch:
         """Return batch number `position` of the training sequences."""
@@ -131,7 +131,7 @@ class GeneratedTask:
 
     def familiar(self, seed: int, count: int) -> list[Batch]:
         """Return test sequences of every training length."""
-        lengths = range(self.lengths.shortest, self.lengths.longest + 1)
+        lengths = self.lengths.every()
         return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
 
     @cached_property

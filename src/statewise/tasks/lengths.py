@@ -19,6 +19,9 @@ _SHORTER = 0.25
 class Lengths:
     """Sequence lengths: uniform from `shortest` to `longest`; fixed if they are equal.
 
+    With `stride`, a length that was drawn is shortened to the nearest of `shortest`, `shortest` + `stride` and so on:
+    lengths of 3 to 40 with stride 2 are odd, as those of arithmetic expressions.
+
     With `growth`, a curriculum: over the first `growth` batches the longest length rises evenly from
     `shortest` to `longest`. With `late`, lengths grow at the end: from batch `late_from` to batch `late_to` the longest
     length doubles until it is `late`. Three sequences of four are then at least half as long; the fourth is of any
@@ -31,17 +34,24 @@ class Lengths:
     late: int = 0
     late_from: int = 0
     late_to: int = 0
+    stride: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.shortest <= self.longest <= MAX_LENGTH:
             raise TaskError(
                 f"lengths go from {self.shortest} to {self.longest}; expected 1 or more, the shorter first; swap them"
             )
+        if self.stride < 1:
+            raise TaskError(f"the stride of lengths is {self.stride}; expected 1 or more; use 1 for every length")
         if self.growth < 0 or not 0 <= self.late_from <= self.late_to or not 0 <= self.late <= MAX_LENGTH:
             raise TaskError(
                 f"growth is {self.growth} and late lengths reach {self.late} from batch {self.late_from} to "
                 f"{self.late_to}; expected no negative number, and the earlier batch first; correct them"
             )
+
+    def every(self) -> range:
+        """Return every length that is drawn before sequences grow."""
+        return range(self.shortest, self.longest + 1, self.stride)
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Return the shortest and longest length of a batch."""
@@ -73,6 +83,9 @@ class Lengths:
         shortest, longest = self.bounds(position)
         drawn = generator.integers(shortest, longest + 1, size=count)
         if longest <= self.longest:
-            return drawn
+            return self._shorten(drawn)
         magnitudes = generator.uniform(math.log(self.shortest), math.log(longest + 1), size=count)
-        return np.where(generator.random(count) < _SHORTER, np.exp(magnitudes).astype(np.int64), drawn)
+        return self._shorten(np.where(generator.random(count) < _SHORTER, np.exp(magnitudes).astype(np.int64), drawn))
+
+    def _shorten(self, drawn: Int[np.ndarray, " count"]) -> Int[np.ndarray, " count"]:
+        return drawn - (drawn - self.shortest) % self.stride

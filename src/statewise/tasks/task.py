@@ -15,7 +15,7 @@ from statewise.errors import TaskError
 from statewise.machines import Machine
 from statewise.randomness import stream
 from statewise.tasks.balance import PathCounts, Sampling, constant_share
-from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end
+from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end, count_tokens, written_length
 from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
 
 # outputs of this name mark sequences that are not part of a task, such as 1 1 + in arithmetic
@@ -58,8 +58,9 @@ class Task:
     Args:
         machine: gives the answers. Sequences never lead to an output named "error".
         lengths: how long sequences are.
-        supervision: whether the answer is asked for at the end ("final"), after each symbol ("aligned"), or
-            written out after the sequence, output by output, as a chain of thought ("chain").
+        supervision: whether the answer is asked for at the end ("final"), after one more token that ends the sequence
+            ("closed"), after each symbol ("aligned"), or written out after the sequence, output by output, as a chain
+            of thought ("chain").
         samples: None draws fresh sequences for ever; a number fixes so many different ones, used over and over.
         validation: how many further sequences, none of them used in training, are set aside (with `samples` only).
         tests: whether test sequences are drawn "uniform", symbol by symbol, or "balanced": with outputs, and states
@@ -94,12 +95,12 @@ class Task:
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are; a chain has one more for each output, and one that ends the sequence."""
-        return self.machine.symbols + (1 + self.machine.classes if self.supervision == "chain" else 0)
+        """How many different tokens there are: symbols, and those that the supervision adds."""
+        return count_tokens(self.supervision, self.machine.symbols, self.machine.classes)
 
     def written_length(self, length: int) -> int:
         """Return how many tokens a sequence of a length takes."""
-        return 2 * length if self.supervision == "chain" else length
+        return written_length(self.supervision, length)
 
     @property
     def classes(self) -> int:
@@ -202,7 +203,7 @@ class Task:
 
     def familiar(self, seed: int, count: int) -> list[Batch]:
         """Return test sequences of every training length, about so many in all."""
-        lengths = range(self.lengths.shortest, self.lengths.longest + 1)
+        lengths = self.lengths.every()
         return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
 
     def follow(self, states: Int[np.ndarray, " state"], word: Int[np.ndarray, " time"]) -> Int[np.ndarray, " state"]:

@@ -1,9 +1,8 @@
 """Accuracy and chance-normalised score per length."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import SequenceModel
-from statewise.tasks import Batch, SequenceTask, Task, legal_moves
+from statewise.tasks import Batch, SequenceTask, Supervision, Task, legal_moves
 from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective
 from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore, pooled_majority
@@ -144,10 +143,11 @@ def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
 
 def _answers(model: SequenceModel, task: SequenceTask, tokens: np.ndarray) -> Tensor:
     """Return the answers at the end of sequences of one length."""
-    read = partial(_write_chain, symbols=task.source.symbols) if task.supervision == "chain" else _read
+    read = _READERS[task.supervision]
     at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
     with torch.no_grad():
-        return torch.cat([read(model, rows) for rows in torch.from_numpy(tokens).split(at_once)])
+        rows_at_once = torch.from_numpy(tokens).split(at_once)
+        return torch.cat([read(model, rows, task.source.symbols) for rows in rows_at_once])
 
 
 def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:
@@ -163,11 +163,16 @@ def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Co
     return Coverage(len(np.unique(pairs)), task.moves, float(accuracies[worst]), where)
 
 
-def _read(model: SequenceModel, tokens: Tensor) -> Tensor:
+def _read(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
     """Return the answers after the last symbols."""
     logits = _advance(model, tokens)[0]
     # logits that are no numbers are no answer
     return torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1))
+
+
+def _read_closed(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
+    """Return the answers after one more token, which ends each sequence."""
+    return _read(model, torch.cat([tokens, tokens.new_full((len(tokens), 1), symbols)], dim=1), symbols)
 
 
 def _write_chain(model: SequenceModel, tokens: Tensor, symbols: int) -> Tensor:
@@ -186,3 +191,11 @@ def _advance(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, Any]:
     for piece in tokens.split(max(1, model.tokens_at_once() // len(tokens)), dim=1):
         logits, state = model.advance(piece, state)
     return logits, state
+
+
+_READERS: dict[Supervision, Callable[[SequenceModel, Tensor, int], Tensor]] = {
+    "final": _read,
+    "aligned": _read,
+    "closed": _read_closed,
+    "chain": _write_chain,
+}

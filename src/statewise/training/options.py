@@ -66,6 +66,7 @@ _ADDED: dict[str, Any] = {
     "polish": False,
     "tests": "uniform",
     "draws": "uniform",
+    "stride": Lengths.stride,
     "sequences": None,
 }
 # the whole numbers of SQLite and Parquet end here
@@ -119,6 +120,8 @@ class RunOptions(BaseModel):
     patience: int = Field(default=EvaluationPlan.patience, ge=1, le=_LARGEST)
     settle: float = EvaluationPlan.settle
     loss: Loss = Optimisation.loss
+    # lengths are `shortest`, `shortest` + `stride` and so on
+    stride: Whole = Lengths.stride
     # whether the trained network is polished and tested again
     polish: bool = False
     # how test sequences are drawn
@@ -145,7 +148,7 @@ class RunOptions(BaseModel):
         growth = round(self.steps * self.growth_share)
         late_from = round(self.steps * (1 - self.late_share))
         late_to = max(late_from, round(self.steps * self.late_until))
-        return Lengths(self.shortest, self.longest, growth, self.late, late_from, late_to)
+        return Lengths(self.shortest, self.longest, growth, self.late, late_from, late_to, self.stride)
 
     @property
     def optimisation(self) -> Optimisation:

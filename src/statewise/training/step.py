@@ -29,7 +29,7 @@ from statewise.recurrence import (
     states_by_table,
     token_table,
 )
-from statewise.tasks import Batch, Supervision
+from statewise.tasks import AT_END, Batch, Supervision
 from statewise.training.adam import adam_step
 from statewise.training.loss import answer_loss, objective
 from statewise.training.options import RunOptions
@@ -51,8 +51,8 @@ def stacking_obstacle(stackable: bool, additive: bool, supervision: Supervision,
         return "an ensemble has trackers without additive terms only; train the others one by one"
     if not stackable:
         return "only trackers whose level is stackable share a tensor program; train the others one by one"
-    if supervision != "final":
-        return "an ensemble is asked at the end of sequences only; use supervision final"
+    if supervision not in AT_END:
+        return "an ensemble is asked at the end of sequences only; use supervision final or closed"
     if average:
         return "an ensemble does not average weights over time; set average to 0"
     return None

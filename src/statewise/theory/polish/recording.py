@@ -15,7 +15,7 @@ from statewise.models.tracker import StateTracker
 from statewise.runs.directory import NetworkManifest, write_network, write_record
 from statewise.runs.record import RecordedPolish, RecordedScore
 from statewise.runs.run import Run
-from statewise.tasks import Task, legal_moves
+from statewise.tasks import BEYOND_SYMBOLS, Task, legal_moves
 from statewise.theory.certify import prove_horizon
 from statewise.theory.network import network_of
 from statewise.theory.polish import Polished, polish_tracker
@@ -46,8 +46,9 @@ def polish_network(
         seconds: how long the solver may take.
         show: called after each round with its number and the residual.
     """
-    if run.supervision == "chain":
-        raise NetworkError("the network was trained on chains of thought; polish one with supervision final or aligned")
+    if run.supervision in BEYOND_SYMBOLS:
+        reads = {"chain": "was trained on chains of thought", "closed": "reads one more token at the end"}
+        raise NetworkError(f"the network {reads[run.supervision]}; polish one with supervision final or aligned")
     if run.record is not None and run.record.status == "diverged":
         raise NetworkError("training diverged, so there is nothing to polish; train it again with a smaller rate")
     model = run.model
