@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from statewise.bench import ensemble, polish, steps, timing
+from statewise.bench import ensemble, polish, rivals, steps, timing
 from statewise.errors import WrongAnswerError
+from statewise.models.table import BASELINES
 from statewise.models.tracker import StateTracker
 from statewise.theory.network import network_of
 from statewise.training import advance
@@ -101,3 +102,25 @@ def test_lbfgs_reaches_the_same_residual():
     row = polish.compare_solvers(3, turns=1)
     assert math.isfinite(row.ratio)
     assert float(row.rival.rsplit(" ", 1)[1]) < 1e-15
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_rival_is_timed_against_another():
+    rows = rivals.measure_rivals(batch=2, times=(3,), repeats=1)
+    assert [row.case.split(", H 64")[0] for row in rows] == list(rivals.CASES)
+    assert {name.split("(")[0] for name in rivals.CASES} == set(BASELINES) - {
+        "rnn",
+        "lstm",
+        "gru",
+        "mamba",
+        "transformer",
+    }
+    assert all(row.target == 1.0 and row.ratio > 0 for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_rival_is_timed_that_differs_from_the_other(monkeypatch):
+    forgetful = lambda q, k, v, decay, state: rivals.delta_rule(q, k, v, decay.sum(-1).exp(), decay.sum(-1), state)  # noqa: E731
+    monkeypatch.setattr(rivals, "gated_attention", forgetful)
+    with pytest.raises(WrongAnswerError, match="gla"):
+        rivals.measure_rivals(batch=2, times=(3,), repeats=1)

@@ -115,7 +115,7 @@ def test_runs_are_listed_filtered_and_written(swept, tmp_path):
     assert json.loads((tmp_path / "one.jsonl").read_text()) == one
     shown = statewise("runs", folder / "runs", "--limit", 2).stdout.splitlines()
     assert "12 of 12 runs, the last 2 of them here" in shown[1]
-    assert shown[2].split()[:4] == ["key", "status", "train", "long"]
+    assert shown[2].split()[:6] == ["key", "status", "train", "constant", "long", "constant"]
     assert len(shown) == 5
     assert "0 of 12 runs" in statewise("runs", folder / "runs", "--model", "none").stdout
 

@@ -39,6 +39,23 @@ def test_models_run_in_pieces(spec):
         torch.testing.assert_close(logits, whole[:, t])
 
 
+@pytest.mark.parametrize("symbols", [SYMBOLS, 50])
+@every
+def test_answers_are_rows_of_the_whole_run(spec, symbols):
+    """Some answers only, of symbols that repeat and of more symbols than tokens: the same logits and gradients."""
+    model = build_model(spec, symbols, CLASSES, HIDDEN, 0).double().eval()
+    tokens = torch.randint(0, symbols, (4, 9), generator=torch.Generator().manual_seed(0))
+    rows, places = torch.tensor([3, 0, 0, 2]), torch.tensor([1, 4, 6, 0])
+    weights = torch.randn(4, CLASSES, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = []
+    for logits in (model.answers(tokens, rows, places), model(tokens)[rows, places]):
+        model.zero_grad()
+        (logits * weights).sum().backward()
+        gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+        found.append((logits.detach(), gradients))
+    torch.testing.assert_close(*found)
+
+
 @every
 def test_models_never_look_ahead(spec):
     model, tokens = build(spec), words()

@@ -13,12 +13,12 @@ warnings.filterwarnings("ignore", module="transformers.*")
 from transformers.models.olmo_hybrid import modeling_olmo_hybrid as published  # noqa: E402
 
 from statewise.models.baselines import DeltaNetTracker, DeltaProductTracker, GatedDeltaNetTracker  # noqa: E402
-from statewise.models.baselines.delta_rule import delta_rule  # noqa: E402
+from statewise.models.baselines.delta_rule import delta_rule, plain_delta_rule  # noqa: E402
 
 SYMBOLS, CLASSES = 5, 4
 pytestmark = pytest.mark.filterwarnings("ignore")
-# chunks have 16 steps: less than one, one, and odd numbers of them
-TIMES = [1, 7, 16, 35]
+# chunks have 20 steps: less than one, one, and odd numbers of them
+TIMES = [1, 7, 20, 45]
 
 
 class InDouble:
@@ -91,6 +91,15 @@ def stretch(q, k, v, beta, decay, state):
 def test_the_delta_rule_by_chunks_is_its_recurrence(time, n, top):
     parts = draw(5, time, 7, 6, n, top)
     torch.testing.assert_close(results(parts, *delta_rule(*parts)), results(parts, *step_by_step(*parts)))
+
+
+@pytest.mark.parametrize("time", TIMES)
+@pytest.mark.parametrize("n", [1, 3])
+def test_without_decay_it_is_the_same_rule(time, n):
+    q, k, v, beta, _, state = parts = draw(5, time, 7, 6, n, strongest=0.0)
+    given = [q, k, v, beta, state]
+    found = results(given, *plain_delta_rule(*given))
+    torch.testing.assert_close(found, results(given, *step_by_step(*parts)))
 
 
 @pytest.mark.parametrize("strongest", [0.0, 1.0, 200.0])
@@ -203,11 +212,11 @@ def test_deltaproduct_is_its_published_parts(n, gated):
     q = q.unflatten(-1, (heads, -1)).repeat_interleave(n, dim=1)
     beta = 2 * mixer.b_proj(x).sigmoid().unflatten(-1, (n, heads)).flatten(1, 2)
     decay = torch.zeros(3, 21, n, heads, dtype=torch.float64)
-    decay[:, :, 0] = mixer.decay(x)
+    decay[:, :, 0] = mixer.decay(x)[0] if gated else 0.0
     o, last = published.torch_chunk_gated_delta_rule(
         q, k, v, g=decay.flatten(1, 2), beta=beta, output_final_state=True, use_qk_l2norm_in_kernel=True
     )
-    expected = (mixer.output(o[:, n - 1 :: n], x), last)
+    expected = (mixer.output(o[:, n - 1 :: n], *mixer.output.enter(x)), last)
     output, (_, matrices) = mixer(x, mixer.init_state(3))
     found, given = (output, matrices), [x, *mixer.parameters()]
     torch.testing.assert_close(found, expected)

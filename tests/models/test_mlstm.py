@@ -2,12 +2,19 @@
 
 import os
 import warnings
+from unittest.mock import patch
 
 import pytest
 import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore", module="transformers.*")
+
+# its own code, also where the package xlstm is installed, which it would hand out instead
+with patch("transformers.utils.is_xlstm_available", return_value=False):
+    from transformers.models.xlstm.configuration_xlstm import xLSTMConfig
+    from transformers.models.xlstm.modeling_xlstm import mlstm_recurrent_sequence_native as published_recurrence
+    from transformers.models.xlstm.modeling_xlstm import xLSTMBlock
 
 from statewise.errors import StatewiseError  # noqa: E402
 from statewise.models import build_model  # noqa: E402
@@ -39,8 +46,6 @@ HALVES, WHOLE = ("ffn.proj_up_gate.weight", "ffn.proj_up.weight"), "mlp.gate_up_
 @pytest.mark.parametrize("time", [1, 63, 64, 70])
 def test_chunks_are_the_recurrence(time):
     """Against the published step, one at a time."""
-    from transformers.models.xlstm.modeling_xlstm import mlstm_recurrent_sequence_native as published
-
     batch, keys, values = 2, 5, 4
     rows = [(batch, HEADS, time, size) for size in (keys, keys, values)]
     gates, states = (batch, HEADS, time), [(batch, HEADS, keys, values), (batch, HEADS, keys)]
@@ -48,7 +53,7 @@ def test_chunks_are_the_recurrence(time):
     q, k, v, i, f, C, n = given
     m = torch.zeros(batch, HEADS, dtype=torch.float64)
     h, state = mlstm_chunks(q, k, v, i, f, (C, n, m))
-    slow, (C, n, m) = published(
+    slow, (C, n, m) = published_recurrence(
         q, k, v, i, f, C, n, m.unsqueeze(-1), return_last_states=True, eps=0.0, dtype_state=torch.float64
     )
     assert_agree((h, *state), (slow, C, n, m.squeeze(-1)), given)
@@ -56,9 +61,6 @@ def test_chunks_are_the_recurrence(time):
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_mlstm_is_that_of_transformers(layers):
-    from transformers.models.xlstm.configuration_xlstm import xLSTMConfig
-    from transformers.models.xlstm.modeling_xlstm import xLSTMBlock
-
     config = xLSTMConfig(
         hidden_size=WIDTH,
         num_heads=HEADS,

@@ -1,13 +1,14 @@
-"""sLSTM against a loop that is written from its equations, without a stabiliser, with the same weights."""
+"""sLSTM against the published package, and against a loop from its equations without a stabiliser, weights copied."""
 
 import pytest
 import torch
 from torch.nn import functional as F
+from xlstm.blocks.slstm.src.vanilla import slstm_forward, slstm_pointwise_function_registry
 
 from statewise.errors import StatewiseError
 from statewise.models import build_model
-from statewise.models.baselines.slstm import SLSTMTracker
-from tests.models.agreement import assert_agree, shaken, words
+from statewise.models.baselines.slstm import SLSTMTracker, slstm_scan
+from tests.models.agreement import assert_agree, shaken, tensors, words
 
 SYMBOLS, CLASSES, WIDTH, HEADS = 5, 4, 12, 3
 SIZE = WIDTH // HEADS
@@ -55,6 +56,28 @@ def test_slstm_is_its_equations(layers, time):
     found = [part for h, c, n, m in states for part in (h, c * m.exp(), n * m.exp())]
     answers, ends = dense(model, tokens)
     assert_agree((logits, *found), (answers, *ends), list(model.parameters()), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("time", [1, 13])
+def test_the_scan_is_that_of_xlstm(time):
+    """Outputs, all states, and gradients; of c and n without their scale exp(m), which the package differentiates."""
+    batch = 3
+    inputs, R = given = tensors((time, HEADS, batch, 4 * SIZE), (HEADS, SIZE, 4 * SIZE))
+    zeros = inputs.new_zeros(HEADS, batch, SIZE)
+    hs, (h, c, n, m) = slstm_scan(inputs, R, (zeros, zeros, zeros, torch.full_like(zeros, -1e30)))
+    # gates come before heads there, and heads side by side
+    gates = inputs.unflatten(-1, (4, SIZE)).permute(0, 2, 3, 1, 4).flatten(2)
+    first, bias = inputs.new_zeros(4, batch, WIDTH), inputs.new_zeros(4 * WIDTH)
+    states, last, _ = slstm_forward(gates, first, R.mT, bias, slstm_pointwise_function_registry["slstm"])
+    their_hs, (their_h, their_c, their_n, their_m) = (
+        part.unflatten(-1, (HEADS, SIZE)).transpose(-3, -2) for part in (states[0, 1:], last)
+    )
+    torch.testing.assert_close((c, n, m), (their_c, their_n, their_m))
+    assert_agree(
+        (hs, h, c * m.exp(), n * m.exp()),
+        (their_hs, their_h, their_c * their_m.exp(), their_n * their_m.exp()),
+        given,
+    )
 
 
 @pytest.mark.parametrize("shift", [-300.0, 300.0])

@@ -72,6 +72,7 @@ def test_cells_that_were_not_learned_have_their_own_mark(tmp_path, monkeypatch):
     assert (heat.rows[0].squares[0].mark, heat.counts[NOT_LEARNED]) == ("~", 1)
     assert len(set(MARKS.values())) == len(MARKS)
     monkeypatch.setattr("statewise.report.page.table_of", lambda *_: shown)
+    monkeypatch.setattr("statewise.report.page.recorded", lambda *_: 1)
     with Store.open(tmp_path / "store", write=True) as store:
         store.add([made])
         write_page(store, tmp_path / "page.html", "quick")

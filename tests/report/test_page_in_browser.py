@@ -179,7 +179,29 @@ def test_scores_have_two_digits_and_are_whole_in_their_tooltips(opened):
     assert all(
         abs(float(t) - float(w.replace("−", "-"))) < 0.006 for t, w in zip(texts, titles, strict=True) if t[0] != "−"
     )
-    assert "10,000" in page.locator(f"{ROWS} td:nth-child(5)").first.get_attribute("title")
+    assert "10,000" in page.locator(f"{ROWS} td:nth-child(6)").first.get_attribute("title")
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_the_results_are_the_first_table_with_a_constant_answer_in_every_cell(opened, width):
+    page = opened(width)
+    assert page.locator("main h2").first.inner_text() == "Results"
+    cells = page.locator("#results tbody tr td.cell")
+    assert cells.count() > 20
+    texts = cells.all_inner_texts()
+    assert all("const. " in text for text in texts)
+    # a number and its constant stay inside of their cell, and a mark does not lie on the number
+    inside = "cells => cells.every(cell => cell.scrollWidth <= cell.clientWidth + 1)"
+    assert cells.evaluate_all(inside)
+    marked = page.locator("#results td.cell:has(.sign)").first
+    sign, number = marked.locator(".sign").bounding_box(), marked.locator(".ours").bounding_box()
+    assert sign["y"] < number["y"] + number["height"]
+    names = page.locator("#results tbody tr:not(.group) th")
+    assert names.evaluate_all("cells => cells.every(cell => cell.scrollWidth <= cell.clientWidth + 1)")
+    cells.nth(1).scroll_into_view_if_needed()
+    cells.nth(1).hover()
+    page.locator("#tip").wait_for(state="visible")
+    assert "constant" in page.locator("#tip").inner_text()
 
 
 def test_on_a_phone_all_parts_names_and_seeds_are_within_reach(opened):
@@ -196,7 +218,7 @@ def test_on_a_phone_all_parts_names_and_seeds_are_within_reach(opened):
     page.fill("input[name=text]", "task=modular_addition")
     for button in page.locator(f"{ROWS} th button").all()[:5]:
         assert button.evaluate("b => b.scrollHeight <= b.clientHeight && b.scrollWidth <= b.clientWidth")
-    cell = page.locator("td.cell").nth(2)
+    cell = page.locator("#tables td.cell").nth(2)
     cell.scroll_into_view_if_needed()
     cell.locator(".sign").tap()
     tip = page.locator("#tip")
@@ -207,8 +229,8 @@ def test_on_a_phone_all_parts_names_and_seeds_are_within_reach(opened):
     assert tip.is_visible()
     page.locator("h2").first.tap()
     tip.wait_for(state="hidden")
-    page.locator(".heat details summary").first.tap()
-    assert page.locator(".heat .more .rates").first.is_visible()
+    page.locator("#tables .heat details summary").first.tap()
+    assert page.locator("#tables .heat .more .rates").first.is_visible()
 
 
 def test_runs_are_sorted_and_paged(opened):
@@ -233,7 +255,7 @@ def test_runs_are_sorted_and_paged(opened):
 
 def test_a_number_leads_to_its_run(opened):
     page = opened()
-    link = page.locator("td.cell a.ours").nth(40)
+    link = page.locator("#tables td.cell a.ours").nth(40)
     key = link.get_attribute("href").removeprefix("#run-")
     # the run is found although a filter hides it
     page.fill("input[name=text]", "nothing like it")
@@ -251,7 +273,7 @@ def test_a_number_leads_to_its_run(opened):
 
 def test_an_address_with_a_run_opens_it(opened, file):
     page = opened()
-    key = page.locator("td.cell a.ours").last.get_attribute("href")
+    key = page.locator("#tables td.cell a.ours").last.get_attribute("href")
     page.goto("about:blank")
     page.goto(file.as_uri() + key)
     assert page.locator(f"[id='{key[1:]}'] button").get_attribute("aria-expanded") == "true"
@@ -259,7 +281,7 @@ def test_an_address_with_a_run_opens_it(opened, file):
 
 def test_a_cell_shows_all_its_seeds(opened):
     page = opened()
-    cell = page.locator("td.cell").first
+    cell = page.locator("#tables td.cell").first
     cell.hover()
     tip = page.locator("#tip")
     tip.wait_for(state="visible")
@@ -268,7 +290,7 @@ def test_a_cell_shows_all_its_seeds(opened):
     tip.locator(".rates a").last.click()
     page.locator("tr.opened .details").wait_for()
     tip.wait_for(state="hidden")
-    page.locator("td.cell a.ours").nth(3).focus()
+    page.locator("#tables td.cell a.ours").nth(3).focus()
     tip.wait_for(state="visible")
     page.keyboard.press("Escape")
     tip.wait_for(state="hidden")
@@ -310,4 +332,4 @@ def test_without_scripts_the_tables_stand_and_the_list_says_why_not(file, tmp_pa
         page = context.new_page()
         page.goto(file.as_uri())
         assert page.locator("noscript").inner_text().startswith("The list of runs is written by a script")
-        assert page.locator("td.cell").first.is_visible()
+        assert page.locator("#tables td.cell").first.is_visible()

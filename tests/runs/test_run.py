@@ -9,7 +9,7 @@ import torch
 from statewise.errors import RunError, StatewiseError
 from statewise.machines import machine, write_machine
 from statewise.models import TABLE, SequenceModel
-from statewise.runs import PlannedRun, execute_one, load
+from statewise.runs import PlannedRun, Record, RecordedScore, Run, execute_one, load
 from statewise.tasks import Task
 from statewise.training import (
     RECIPES,
@@ -279,3 +279,15 @@ def test_lengths_that_a_model_cannot_read_are_refused_before_training(tmp_path):
 def test_read_only_directories_are_refused():
     with pytest.raises(StatewiseError, match="cannot write"):
         run(options(), Path("/proc/none"))
+
+
+def test_every_printed_score_stands_beside_the_best_constant_answer():
+    options = resolve({"task": "parity", "model": "full"})
+    skewed = RecordedScore(length=500, score=1.0, count=200, correct=200, classes=2, majority=0.99, accuracy=1.0)
+    bare = RecordedScore(length=900, score=0.5)
+    record = Record(status="done", config=options, seconds=1.0, in_distribution=skewed, scores=(skewed, bare))
+    run = Run(machine("parity"), options=options, record=record)
+    shown = dict(run.lines())
+    assert shown["training lengths"] == shown["length 500"] == "score 1.000  constant answer 0.980"
+    assert shown["length 900"] == "score 0.500"
+    assert (run.to_dict()["constant_id"], run.to_dict()["constant_ood"]) == (skewed.constant, None)

@@ -38,6 +38,25 @@ def test_a_table_has_every_option_score_and_reason(tmp_path):
     assert names.index("score_20") < names.index("score_500") < names.index("batch")
 
 
+def test_every_score_stands_beside_the_best_constant_answer(tmp_path):
+    skewed = RecordedScore(length=500, score=1.0, count=200, correct=200, classes=2, majority=0.99, accuracy=1.0)
+    record = Record(key=FIRST.key(), status="done", config=FIRST, scores=(skewed,), in_distribution=skewed)
+    exporter(tmp_path / "runs.csv")(lambda: [record, *RECORDS[1:]])
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert [round(float(first[name]), 2) for name in ("constant_id", "constant_ood", "constant_500")] == [0.98] * 3
+    assert second["constant_500"] == ""
+    names = list(first)
+    for name in ("id", "ood", "500"):
+        assert names.index(f"constant_{name}") == names.index(f"score_{name}") + 1
+
+
+def test_a_constant_that_was_not_measured_is_not_called_chance(tmp_path):
+    exporter(tmp_path / "runs.csv")(lambda: RECORDS)
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        assert [row["constant_500"] for row in csv.DictReader(file)] == ["", ""]
+
+
 def test_columns_of_a_parquet_file_have_one_type(tmp_path):
     exporter(tmp_path / "runs.parquet")(lambda: RECORDS)
     table = parquet.read_table(tmp_path / "runs.parquet")

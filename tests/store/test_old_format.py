@@ -34,11 +34,15 @@ def test_the_layout_of_the_database_has_not_changed():
     assert FORMAT == 1
 
 
-def test_the_same_table_is_exported(old_store, tmp_path):
+def test_the_same_table_is_exported_with_constant_answers_beside_the_scores(old_store, tmp_path):
     with Store.open(old_store) as store:
         exporter(tmp_path / "records.csv")(store.records)
-    assert read_csv(tmp_path / "records.csv") == read_csv(OLD / "records.csv")
-    assert (tmp_path / "records.csv").read_bytes() == (OLD / "records.csv").read_bytes()
+    old, new = read_csv(OLD / "records.csv"), read_csv(tmp_path / "records.csv")
+    assert [{name: row[name] for name in old[0]} for row in new] == old
+    names = list(new[0])
+    assert [name for name in names if not name.startswith("constant_")] == list(old[0])
+    for name in (name for name in old[0] if name.startswith("score_")):
+        assert names[names.index(name) + 1] == name.replace("score", "constant")
 
 
 def test_the_same_records_are_exported(old_store, tmp_path):

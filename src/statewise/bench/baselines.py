@@ -1,4 +1,4 @@
-"""Are our Mamba and Transformer at least as fast as those of `transformers`, forward and backward?"""
+"""Are our Mamba, Transformer and rivals at least as fast as those of others, forward and backward?"""
 
 import os
 import warnings
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from statewise.bench.rivals import measure_rivals
 from statewise.bench.timing import Row, best_times
 from statewise.errors import ToolMissingError, WrongAnswerError
 from statewise.models.baselines import MambaTracker, TransformerTracker
@@ -19,9 +20,13 @@ def measure() -> list[Row]:
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.filterwarnings("ignore", module="transformers.*")
     try:
+        import slices  # noqa: F401
+        import xlstm  # noqa: F401
         from transformers.utils import logging
-    except ImportError:
-        raise ToolMissingError("transformers is not installed; install it to measure against it") from None
+    except ImportError as error:
+        raise ToolMissingError(
+            f"{error.name} is not installed; install statewise[bench] to measure against it"
+        ) from None
     logging.set_verbosity_error()
     rows = []
     for width in (64, 256):
@@ -32,7 +37,7 @@ def measure() -> list[Row]:
             ):
                 case = f"{name}({layers}), H {width}, B {BATCH}, T {TIME}, forward and backward"
                 rows.append(_compare(case, ours, theirs))
-    return rows
+    return rows + measure_rivals()
 
 
 def gpt2(symbols: int, width: int, layers: int) -> Any:

@@ -44,7 +44,7 @@ def report(store: PathLike, out: PathLike, preset: str = "quick", figures: PathL
         store: the directory of a store
         out: write the page to this .html file
         preset: fill the paper's tables with the runs of this preset
-        figures: write tables and figures as PNG, SVG and CSV there
+        figures: write tables and figures as CSV, LaTeX, PNG and SVG there
     """
     page, folder = Path(out), path_of(figures)
     if page.suffix not in (".html", ".htm"):
@@ -54,11 +54,12 @@ def report(store: PathLike, out: PathLike, preset: str = "quick", figures: PathL
 
     from statewise.report.page import write_page
     from statewise.report.paper_files import write_figures
+    from statewise.report.result_files import write_results
     from statewise.store import Store
 
     # what a page computes is small, and more threads would wait for each other beside a sweep
     with torch_threads(1), Store.open(Path(store)) as opened:
         write_page(opened, page, preset)
-        files = [] if folder is None else write_figures(opened, preset, folder)
+        files = [] if folder is None else [*write_results(opened, folder), *write_figures(opened, preset, folder)]
         runs = sum(opened.counts().values())
     return WrittenReport(page, runs, folder, tuple(files))

@@ -17,6 +17,7 @@ from statewise.store import (
     RunFiles,
     Store,
     StoredRun,
+    constants_of,
     exporter,
     is_table,
     load,
@@ -28,7 +29,14 @@ from statewise.store import (
 )
 from statewise.wording import Lines, Result, counted
 
-_HEADER = ("key", f"{'status':8}  {'train':>6}  {'long':>6}  {'finished':16}  task  model  recipe  options")
+# each score stands beside the best constant answer on the same sequences
+_NUMBERS = "  ".join(f"{name:>8}" for name in ("train", "constant", "long", "constant"))
+_HEADER = ("key", f"{'status':8}  {_NUMBERS}  {'finished':16}  task  model  recipe  options")
+
+
+# of the scores on training lengths and at the length at which runs are compared
+Constants = tuple[float | None, float | None]
+_UNKNOWN: Constants = (None, None)
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class Listing(Result):
         filtered: whether there are any filters.
         runs: the last of those that match.
         reasons: by key, why a listed run failed.
+        constants: by key, the best constant answers beside the scores of a listed run.
         out: the file that all matching runs were written to.
     """
 
@@ -51,12 +60,16 @@ class Listing(Result):
     filtered: bool
     runs: tuple[StoredRun, ...]
     reasons: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Constants] = field(default_factory=dict)
     out: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the list as plain values; a run that failed has its reason."""
         rows = [
-            run.to_dict() | ({"reason": self.reasons[run.key]} if run.key in self.reasons else {}) for run in self.runs
+            run.to_dict()
+            | dict(zip(("constant_id", "constant_ood"), self.constants.get(run.key, _UNKNOWN), strict=True))
+            | ({"reason": self.reasons[run.key]} if run.key in self.reasons else {})
+            for run in self.runs
         ]
         result = {"store": str(self.store), "counts": dict(self.counts), "matching": self.matching, "runs": rows}
         return result if self.out is None else result | {"out": str(self.out)}
@@ -69,7 +82,10 @@ class Listing(Result):
             cut = f", the last {len(self.runs):,} of them here" if len(self.runs) < self.matching else ""
             lines.append(("match", f"{self.matching:,} of {counted(sum(self.counts.values()), 'run')}{cut}"))
         if self.runs:
-            lines += [_HEADER, *((run.key[:8], _line(run, self.reasons.get(run.key))) for run in self.runs)]
+            lines.append(_HEADER)
+            for run in self.runs:
+                constants = self.constants.get(run.key, _UNKNOWN)
+                lines.append((run.key[:8], _line(run, constants, self.reasons.get(run.key))))
         return lines if self.out is None else [*lines, ("written", f"{counted(self.matching, 'run')} to {self.out}")]
 
 
@@ -198,7 +214,8 @@ def runs(
             write(lambda: opened.records(**equal))
         rows = opened.rows(limit or None, **equal)
         reasons = {row.key: _reason(opened, row.key) for row in rows if row.status == "failed"}
-    return Listing(Path(store), counts, matching, bool(equal), tuple(rows), reasons, file)
+        constants = {row.key: _constants(opened, row.key) for row in rows if row.status != "failed"}
+    return Listing(Path(store), counts, matching, bool(equal), tuple(rows), reasons, constants, file)
 
 
 def merge(into: PathLike, sources: Sequence[PathLike]) -> Merge:
@@ -240,12 +257,19 @@ def _reason(store: Store, key: str) -> str:
     return "" if record is None or record.reason is None else record.reason
 
 
-def _line(run: StoredRun, reason: str | None) -> str:
-    numbers = "  ".join(f"{score:6.3f}" if score is not None else "     -" for score in (run.score_id, run.score_ood))
+def _constants(store: Store, key: str) -> Constants:
+    record = store.record(key)
+    found = {} if record is None else constants_of(record)
+    return found.get("score_id"), found.get("score_ood")
+
+
+def _line(run: StoredRun, constants: Constants, reason: str | None) -> str:
+    numbers = (run.score_id, constants[0], run.score_ood, constants[1])
+    shown = "  ".join("-".rjust(8) if number is None else f"{number:8.3f}" for number in numbers)
     what = f"{shorten(run.task, 44)}  {shorten(run.model, 24)}  {shorten(run.recipe, 24)}"
     options = f"H {run.hidden}  lr {run.lr:g}  seed {run.seed}"
     why = "" if reason is None else f"  ({shorten(reason, 120)})"
-    return f"{run.status:8}  {numbers}  {_moment(run.finished):16}  {what}  {options}{why}"
+    return f"{run.status:8}  {shown}  {_moment(run.finished):16}  {what}  {options}{why}"
 
 
 def _moment(finished: float | None) -> str:

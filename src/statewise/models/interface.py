@@ -7,6 +7,7 @@ overridden where a model knows better:
 | --- | --- | --- |
 | `forward(tokens)` | training, if answers are asked for after each token | none: a model must have it |
 | `at_end(tokens, lengths)` | training, if the answer is asked for at the end | the last row of `forward` |
+| `answers(tokens, rows, places)` | training, if some answers are asked for | their rows of `forward` |
 | `init_state`, `advance`, `step` | evaluation, chains of thought | the state is the tokens so far, read anew |
 | `longest` | a check before training | None: any length |
 | `sequences_at_once`, `tokens_at_once` | evaluation, to bound memory | about half a million tokens at once |
@@ -43,7 +44,13 @@ class SequenceModel(nn.Module, ABC):
 
     def at_end(self, tokens: Tokens, lengths: Int[Tensor, " batch"]) -> LastLogits:
         """Compute the logits after the last token of each row."""
-        return self(tokens)[torch.arange(len(lengths), device=lengths.device), lengths - 1]
+        return self.answers(tokens, torch.arange(len(lengths), device=lengths.device), lengths - 1)
+
+    def answers(
+        self, tokens: Tokens, rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
+    ) -> Float[Tensor, "answer classes"]:
+        """Compute the logits after some tokens: places[i] of the sequence rows[i]."""
+        return self(tokens)[rows, places]
 
     def init_state(self, batch: int) -> Any:
         """Return the state before the first token: here no tokens at all."""

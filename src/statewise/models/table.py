@@ -197,6 +197,14 @@ TABLE: tuple[Kind, ...] = (
         recipe=_MAMBA,
     ),
     Kind(
+        name="mamba3",
+        made_by="statewise.models.baselines.mamba3:Mamba3Tracker",
+        label="Mamba-3, layers: {}",
+        examples=("mamba3", "mamba3(2, heads=3)"),
+        cost=0.01,
+        recipe=_MAMBA,
+    ),
+    Kind(
         name="transformer",
         made_by="statewise.models.baselines.transformer:TransformerTracker",
         label="Transformer, layers: {}",

@@ -42,7 +42,8 @@ class Line:
         points: x and y; gaps are left out.
         colour: a class of the style sheet: c0 to c7 for kinds, q0 to q5 for degrees.
         title: shown on hover.
-        kind: "line" is the main curve, "faint" one of many behind it, "dots" are marks alone.
+        kind: "line" is the main curve, "faint" one of many behind it, "dots" are marks alone; "guide" is a dotted line
+            without a colour of its own.
         cross: whether the curve ends in a cross: what followed was not finite.
         marked: whether a faint curve has a mark of its class, where no main curve shows its colour.
     """
@@ -50,7 +51,7 @@ class Line:
     points: Sequence[tuple[Number, Number]]
     colour: str
     title: str = ""
-    kind: Literal["line", "faint", "dots"] = "line"
+    kind: Literal["line", "faint", "dots", "guide"] = "line"
     cross: bool = False
     marked: bool = False
 
@@ -77,7 +78,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend."""
+    """One entry of a legend; without a colour it is that of a guide."""
 
     colour: str
     text: str
@@ -86,6 +87,8 @@ class Key:
     def picture(self) -> Markup:
         """A piece of the curve, with its mark."""
         opening = Markup('<svg viewBox="0 0 21 8" aria-hidden="true">')
+        if not self.colour:
+            return opening + Markup('<path class="guide" d="M0 4H21"/></svg>')
         piece = Markup('<path class="line {}" d="M0 4H21"/>').format(self.colour)
         return Markup("").join([opening, piece, _mark("point", self.colour, (10.5, 4), 2.8), Markup("</svg>")])
 
@@ -207,6 +210,8 @@ def _curve(line: Line, places: Sequence[Place]) -> Markup:
 
 def _marks(line: Line, places: Sequence[Place]) -> Markup:
     made = []
+    if line.kind == "guide":
+        return _NOTHING
     if line.kind == "dots" or len(places) == 1:
         made = [_mark("dot", line.colour, place, 2.2, _title(line)) for place in places]
     elif line.kind == "line" and len(places) <= _FEW:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from statewise.errors import ExpressionError
 from statewise.expressions import Call, parse
-from statewise.models.table import kind_of
+from statewise.models.table import KINDS, kind_of
 from statewise.papers.verdicts import best_rate
 from statewise.runs.record import Record
 from statewise.store import LENGTH
@@ -18,6 +18,7 @@ from statewise.training.plans import Optimisation
 # the score from which a task counts as tracked
 TRACKED = 0.99
 _MOST_EVALUATIONS = 40
+_KINDS = list(KINDS)
 # of readouts and losses, for a reader
 _NAMES = {
     "plain": "plain readout",
@@ -95,10 +96,22 @@ class Entry:
         """The score on training lengths."""
         return self.record.score_id
 
+    @cached_property
+    def constants(self) -> dict[int, float]:
+        """The scores of the best constant answer by test length, where they are known."""
+        found = {score.length: score.measured_constant for score in self.record.scores}
+        return {length: constant for length, constant in found.items() if constant is not None}
+
+    @property
+    def constant(self) -> float | None:
+        """The score of the best constant answer at the length at which runs are judged."""
+        return self.constants.get(self.judged)
+
     @property
     def tracked(self) -> bool:
-        """Whether the machine was tracked to the length at which runs are judged."""
-        return self.score is not None and self.score >= TRACKED
+        """Whether the machine was tracked to the judged length, and no constant answer does as well."""
+        judged = self.record.score_at(self.judged)
+        return judged is not None and judged.score >= TRACKED and judged.beats_constant
 
     @cached_property
     def history(self) -> tuple[Evaluation, ...]:
@@ -156,6 +169,12 @@ def read_entries(records: Iterable[Record]) -> list[Entry]:
     judged = judged_at({score.length: score.score for score in record.scores} for record in light)
     probed = judged_at((dict.fromkeys(record.probe, 0.0) for record in light), judged)
     return [Entry(record, judged, probed) for record in light]
+
+
+def model_order(entry: Entry) -> tuple[int, str, bool]:
+    """Return where a run's model stands: from the highest level of the hierarchy down, then the others."""
+    place = _KINDS.index(entry.kind) if entry.kind in _KINDS else len(_KINDS)
+    return place, entry.options.model, entry.options.additive != "none"
 
 
 def judged_at(scores: Iterable[Mapping[int, float]], preferred: int = LENGTH) -> int:

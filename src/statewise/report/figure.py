@@ -1,7 +1,7 @@
 """One way to make a figure: the same size and type everywhere, no window, PNG or SVG."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +12,20 @@ from statewise.files import cannot_write
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# letters of a name that a legend or a title has room for
+_LONGEST_NAME = 60
+
 
 def check_figure_file(file: Path) -> None:
     """Refuse a file that is no picture before any work is done for it."""
     if file.suffix not in (".png", ".svg"):
         raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
+
+
+def plain_text(name: str) -> str:
+    """Return a name as a figure shows it: in one line, short, and neither formula nor hidden from the legend."""
+    shown = shorten(name, _LONGEST_NAME).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 @contextmanager
@@ -29,27 +38,30 @@ def figure_of(file: Path) -> "Iterator[Axes]":
 @contextmanager
 def picture_of(file: Path, size: tuple[float, float]) -> "Iterator[Axes]":
     """Yield one pair of axes that fills a picture of a size in inches, and write it to the file at the end."""
-    with _figure_of(file, 1, 1, size) as (axes,):
+    with _figure_of([file], 1, 1, size) as (axes,):
         yield axes
 
 
 @contextmanager
-def panels_of(file: Path, count: int, rows: int = 1) -> "Iterator[list[Axes]]":
+def panels_of(file: Path, count: int, rows: int = 1, also: Path | None = None) -> "Iterator[list[Axes]]":
     """Yield axes side by side, in one row or several, which share their height, and write them to the file at the end.
 
     Args:
         file: a .png or .svg file.
         count: how many there are.
         rows: in how many rows; places that are left over stay empty.
+        also: a second such file with the same picture.
     """
     across = math.ceil(count / rows)
-    with _figure_of(file, count, rows, (6.4 if count == 1 else 4.2 * across, 3.6 * rows)) as panels:
+    files = [file] if also is None else [file, also]
+    with _figure_of(files, count, rows, (6.4 if count == 1 else 4.2 * across, 3.6 * rows)) as panels:
         yield panels
 
 
 @contextmanager
-def _figure_of(file: Path, count: int, rows: int, size: tuple[float, float]) -> "Iterator[list[Axes]]":
-    check_figure_file(file)
+def _figure_of(files: Sequence[Path], count: int, rows: int, size: tuple[float, float]) -> "Iterator[list[Axes]]":
+    for one in files:
+        check_figure_file(one)
     import matplotlib
 
     matplotlib.use("Agg")
@@ -62,13 +74,17 @@ def _figure_of(file: Path, count: int, rows: int, size: tuple[float, float]) -> 
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[count:]:
         axes.set_axis_off()
+    file = files[0]
     try:
         yield panels[:count]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # without a time and random names, the same numbers give the same file
-        dated = {"Date": None} if file.suffix == ".svg" else None
-        with pyplot.rc_context({"svg.hashsalt": "statewise"}):
-            figure.savefig(file, dpi=150, metadata=dated)
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # without a time and random names, the same numbers give the same file
+            dated = {"Date": None} if file.suffix == ".svg" else None
+            with pyplot.rc_context({"svg.hashsalt": "statewise"}):
+                figure.savefig(file, dpi=150, metadata=dated)
+            # the next file has the same picture, which is laid out already
+            figure.set_layout_engine("none")
     except OSError as error:
         raise cannot_write(file, error) from None
     finally:

@@ -17,6 +17,7 @@ class Outcome:
         subject: the task.
         tracked: whether any run tracked it.
         score: the best at the length at which runs are judged.
+        constant: the score of the best constant answer on the same sequences, where it is known.
         model: with which that was reached.
         key: of that run.
     """
@@ -24,6 +25,7 @@ class Outcome:
     subject: Subject
     tracked: bool
     score: float
+    constant: float | None
     model: str
     key: str
 
@@ -71,7 +73,7 @@ def summarise_levels(entries: Sequence[Entry]) -> list[LevelSummary]:
                 untested += some
                 continue
             score, best = max(scored, key=lambda pair: pair[0])
-            outcome = Outcome(subject, best.tracked, score, best.options.model, best.key)
+            outcome = Outcome(subject, best.tracked, score, best.constant, best.options.model, best.key)
             families.setdefault(subject.family, []).append(outcome)
         ordered = tuple(
             (family, tuple(sorted(outcomes, key=lambda outcome: outcome.subject.size or 0)))

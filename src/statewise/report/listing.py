@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from statewise.report.certified import RunVerdict
 from statewise.report.entries import Entry, judged_at
 from statewise.runs.record import Record
 
@@ -15,12 +16,20 @@ from statewise.runs.record import Record
 _UNSAFE = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
-def listing(entries: Sequence[Entry]) -> Markup:
-    """Write runs compactly: what most configs share is written once, and each run has what is its own."""
+def listing(entries: Sequence[Entry], verdicts: Mapping[str, RunVerdict] | None = None) -> Markup:
+    """Write runs compactly: what most configs share is written once, and each run has what is its own.
+
+    Args:
+        entries: the runs.
+        verdicts: by key, what is decided of them.
+    """
     configs = [entry.options.to_dict() for entry in entries]
     common = _most_frequent(configs)
     versions: dict[str, int] = {}
     rows = [_row(entry, config, common, versions) for entry, config in zip(entries, configs, strict=True)]
+    for row in rows:
+        if verdicts is not None and row["k"] in verdicts:
+            row["w"] = str(verdicts[row["k"]])
     far = judged_at(entry.scores for entry in entries)
     text = json.dumps(
         {"common": common, "made": list(versions), "runs": rows, "far": far},
@@ -56,7 +65,7 @@ def _most_frequent(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _row(
     entry: Entry, config: Mapping[str, Any], common: Mapping[str, Any], versions: dict[str, int]
 ) -> dict[str, Any]:
-    record = entry.record
+    record, inside = entry.record, entry.record.in_distribution
     row = {
         "k": entry.key,
         "s": entry.status,
@@ -64,7 +73,10 @@ def _row(
         # options that most configs have and this one has not
         "x": [name for name in common if name not in config],
         "r": {str(length): round(score, 6) for length, score in entry.scores.items()},
+        # the best constant answers beside them
+        "b": {str(length): round(constant, 6) for length, constant in entry.constants.items()},
         "i": None if entry.score_id is None else round(entry.score_id, 6),
+        "j": None if inside is None or inside.measured_constant is None else round(inside.constant, 6),
         "l": None if record.loss is None else float(f"{record.loss:.4g}"),
         "n": None if record.status == "failed" else record.steps,
         "t": record.seconds,

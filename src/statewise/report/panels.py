@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from markupsafe import Markup
 
-from statewise.models.table import KINDS
 from statewise.papers.facts import FrozenScore
 from statewise.report.charts import (
     Axis,
@@ -24,13 +23,12 @@ from statewise.report.charts import (
     short_number,
     step_axis,
 )
-from statewise.report.entries import Entry, Subject, at_best_rate, grouped, thinned
+from statewise.report.entries import Entry, Subject, at_best_rate, grouped, model_order, thinned
 
 _SCORE = attrgetter("score")
 _LEAST_LOSS = 1e-8
 # of all learning curves together, so that thousands of runs still make a page that opens at once
 _MOST_POINTS = 40_000
-_KINDS = list(KINDS)
 
 
 @dataclass(frozen=True)
@@ -187,9 +185,13 @@ def _learning(entries: Sequence[Entry], colour: dict[float, str], most: int, nam
         loss = [(one.step, max(one.loss, _LEAST_LOSS)) for one in shown if one.loss is not None]
         scores.append(Line(score, colour[entry.options.lr], title, "faint", ended, marked=True))
         losses.append(Line(loss, colour[entry.options.lr], title, "faint", ended, marked=True))
+    constants = [entry.constants[entry.probed] for entry in entries if entry.probed in entry.constants]
+    if constants:
+        flat = statistics.fmean(constants)
+        scores = [Line([(x.low, flat), (x.high, flat)], "", f"best constant answer: {fixed(flat)}", "guide"), *scores]
     heights, depths = _heights(scores), _heights(losses)
     charts = []
-    if heights:
+    if any(line.points for line in scores if line.kind != "guide"):
         probed = f"{entries[0].probed:,}"
         named = f"Score at length {probed} during training, {name}"
         charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {probed}"), named, 112))
@@ -258,13 +260,7 @@ def _families(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
 def _models(entries: Sequence[Entry]) -> list[tuple[tuple[str, str], list[Entry]]]:
     """Group runs by model and training, from the highest level of the hierarchy down, then the others."""
     groups = grouped(entries, lambda entry: (entry.label, entry.training))
-
-    def order(item: tuple[tuple[str, str], list[Entry]]) -> tuple[int, str, bool, tuple[str, str]]:
-        first = item[1][0]
-        place = _KINDS.index(first.kind) if first.kind in _KINDS else len(_KINDS)
-        return place, first.options.model, first.options.additive != "none", item[0]
-
-    return sorted(groups.items(), key=order)
+    return sorted(groups.items(), key=lambda item: (model_order(item[1][0]), item[0]))
 
 
 def _largest_design(entries: Sequence[Entry]) -> list[Entry]:

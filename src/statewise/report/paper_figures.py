@@ -77,6 +77,7 @@ def written_lines(table: Table) -> list[dict[str, Any]]:
     return [
         {"model": line.model, "label": line.label, table.column: line.column}
         | {heading.key: line.value(heading) for heading in headings}
+        | {"constant": line.constant}
         for line in lines_of(table)
     ]
 
@@ -110,7 +111,7 @@ def write_readings(out: Path, name: str, table: Table, inside: bool = False) -> 
                 axes.set_title(title, fontsize=9)
                 for row in (row for row in table.rows if row.reading == key):
                     _line(axes, table, row, (models.index(row.label), len(models)), score)
-            _common_legend(panels, f"{_short_title(table)}: {_what(table, inside)}")
+            common_legend(panels, f"{_short_title(table)}: {_what(table, inside)}")
     return files
 
 
@@ -189,7 +190,7 @@ def _line(axes: "Axes", table: Table, row: Row, place: tuple[int, int], score: C
         axes.plot(*zip(*points, strict=True), "-", label=row.label, linewidth=1.2, **line_style(index))
 
 
-def _common_legend(panels: "Sequence[Axes]", title: str) -> None:
+def common_legend(panels: "Sequence[Axes]", title: str) -> None:
     """Write one legend for all panels below them, and what is drawn above them."""
     figure = panels[0].get_figure(root=True)
     assert figure is not None

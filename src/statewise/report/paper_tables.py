@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from statewise.models.table import kind_of
 from statewise.papers import Line, Table, lines_of
+from statewise.papers.contents import Column
 from statewise.papers.lines import column_text
 from statewise.report.charts import Number, fixed
 from statewise.report.heat import step_of
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 _COLUMN, _COLUMNS, _LINE, _GAP, _AROUND = 0.72, 3.6, 0.205, 0.11, 0.95
 # a letter of a column's or reading's name, and of a model's, which is bold
 _LETTER, _BOLD = 0.056, 0.073
-_NO_CELL, _QUIET, _INK = "#f1f1ef", "#5a6472", "#1c2430"
-PAPER = "the paper"
+NO_CELL, QUIET, INK = "#f1f1ef", "#5a6472", "#1c2430"
+PAPER, CONSTANT = "the paper", "best constant answer"
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,18 @@ def draw_table(table: Table) -> "Callable[[Axes], None]":
         axes.set_ylim(down, 0)
         write = partial(axes.text, va="center", clip_on=False)
         for place, column in enumerate(table.columns):
-            write((place + 0.5) * wide, -0.13, column_text(table, column), ha="center", fontsize=8, color=_QUIET)
+            write((place + 0.5) * wide, -0.13, column_text(table, column), ha="center", fontsize=8, color=QUIET)
         for model in models:
             middle = (model.strips[0].top + model.strips[-1].top + _LINE) / 2
-            write(-left, middle, model.label, ha="right", fontsize=8.5, fontweight="bold", color=_INK)
+            write(-left, middle, model.label, ha="right", fontsize=8.5, fontweight="bold", color=INK)
             for strip in model.strips:
-                write(-0.08, strip.top + _LINE / 2, strip.name, ha="right", fontsize=7.5, color=_QUIET)
+                write(-0.08, strip.top + _LINE / 2, strip.name, ha="right", fontsize=7.5, color=QUIET)
                 for place, score in enumerate(strip.scores):
                     if strip.planned[place]:
                         _draw_cell(axes, place * wide, strip.top, wide, score, strip.name == PAPER)
         title = f"{table.title}: score at length {table.length:,}"
-        axes.text(-size[0] + across + 0.25, -0.36, title, fontsize=10, ha="left", va="center", color=_INK)
-        _draw_key(axes, down + 0.13)
+        axes.text(-size[0] + across + 0.25, -0.36, title, fontsize=10, ha="left", va="center", color=INK)
+        draw_key(axes, down + 0.13)
 
     return draw
 
@@ -111,7 +112,17 @@ def _models(table: Table) -> list[_Model]:
                     top += _LINE
         models.append(_Model(label, tuple(strips)))
         top += _GAP
+    constants = tuple(_constant(table, column) for column in table.columns)
+    if any(constant is not None for constant in constants):
+        known = tuple(constant is not None for constant in constants)
+        models.append(_Model(CONSTANT, (_Strip("same sequences", top, constants, known),)))
     return models
+
+
+def _constant(table: Table, column: Column) -> float | None:
+    """Return the highest score of a constant answer on the test sequences of a column."""
+    found = [line.constant for line in lines_of(table) if line.column == column and line.constant is not None]
+    return max(found, default=None)
 
 
 def _title(model: str, name: str, title: str) -> str:
@@ -125,8 +136,8 @@ def _title(model: str, name: str, title: str) -> str:
 def _draw_cell(axes: "Axes", left: Number, top: Number, width: Number, score: float | None, published: bool) -> None:
     """Draw a score as colour and number; what was not run is grey."""
     step = step_of(score)
-    ground, ink = (_NO_CELL, _QUIET) if step is None else light_scale()[step]
-    _draw_square(axes, left, top, width, _LINE, ground, 1)
+    ground, ink = (NO_CELL, QUIET) if step is None else light_scale()[step]
+    draw_square(axes, left, top, width, _LINE, ground, 1)
     text = "not run" if score is None else fixed(score)
     weight, style = ("normal", "italic") if published or score is None else ("bold", "normal")
     axes.text(
@@ -142,19 +153,20 @@ def _draw_cell(axes: "Axes", left: Number, top: Number, width: Number, score: fl
     )
 
 
-def _draw_key(axes: "Axes", top: Number) -> None:
+def draw_key(axes: "Axes", top: Number) -> None:
     """Draw below the cells what their colours mean."""
     scale, width = light_scale(), 0.11
-    write = partial(axes.text, va="center", fontsize=7, color=_QUIET, clip_on=False)
+    write = partial(axes.text, va="center", fontsize=7, color=QUIET, clip_on=False)
     write(0.0, top + 0.07, "chance 0", ha="left")
     for step, (ground, _) in enumerate(scale):
-        _draw_square(axes, 0.55 + step * width, top, width, 0.14, ground, 0)
+        draw_square(axes, 0.55 + step * width, top, width, 0.14, ground, 0)
     write(0.6 + len(scale) * width, top + 0.07, "1 perfect", ha="left")
 
 
-def _draw_square(
+def draw_square(
     axes: "Axes", left: Number, top: Number, width: Number, height: Number, ground: str, edge: Number
 ) -> None:
+    """Draw a square of a heat map; places are in inches."""
     from matplotlib.patches import Rectangle
 
     square = Rectangle((left, top), width, height, facecolor=ground, edgecolor="white", linewidth=edge, clip_on=False)

@@ -62,6 +62,23 @@ class RecordedScore(_Checked):
         chance = 1 / self.classes
         return (self.majority - chance) / (1 - chance)
 
+    @property
+    def measured_constant(self) -> float | None:
+        """The score of the best constant answer; None where that is not known."""
+        return None if self.majority is None else self.constant
+
+    @property
+    def constant_error(self) -> float:
+        """The standard error of the constant answer's score, from the number of sequences; 0 where it is not known."""
+        if self.majority is None or self.classes is None or self.count is None:
+            return 0.0
+        return math.sqrt(self.majority * (1 - self.majority) / self.count) / (1 - 1 / self.classes)
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the score is above that of the best constant answer, by more than two standard errors."""
+        return self.score > self.constant + 2 * self.constant_error
+
     @classmethod
     def of(cls, score: Score) -> "RecordedScore":
         """Record a score with everything that follows from it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statewise.errors import RunError, shorten
 from statewise.machines import Machine, read_machine
 from statewise.runs.directory import CONFIG, MACHINE, NETWORK, NetworkManifest, read_manifest, read_options, read_record
-from statewise.runs.record import Record, RecordedPolish
+from statewise.runs.record import Record, RecordedPolish, RecordedScore
 from statewise.tasks import Lengths, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
@@ -141,13 +141,15 @@ class Run(Result):
         where = self.where
         if self.record is None:
             return {**({} if self.manifest is None else self.manifest.facts), "run": where}
-        scores = {score.length: score.score for score in self.record.scores}
-        polished = self.record.polished
+        inside, polished = self.record.in_distribution, self.record.polished
+        longest = max(self.record.scores, key=lambda score: score.length, default=None)
         return ({} if polished is None else {"polished": polished.model_dump(mode="json")}) | {
             "run": where,
             "status": self.record.status,
             "score_id": self.record.score_id,
-            "score_ood": scores.get(max(scores, default=0)),
+            "constant_id": None if inside is None else inside.measured_constant,
+            "score_ood": None if longest is None else longest.score,
+            "constant_ood": None if longest is None else longest.measured_constant,
             "steps": self.record.steps,
             "seconds": self.record.seconds,
         }
@@ -162,14 +164,21 @@ class Run(Result):
         if self.record is None:
             origin = "not finished" if self.manifest is None else self.manifest.origin
             return [("run", f"{where}: {self.name} on {shorten(self.machine.name)}, {origin}")]
-        loss, inside = (math.nan if value is None else value for value in (self.record.loss, self.record.score_id))
+        loss = math.nan if self.record.loss is None else self.record.loss
+        inside = self.record.in_distribution
         return [
             ("run", f"{where}: {self.name} on {self.record.config.task}, {self.record.status}"),
             ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
-            ("training lengths", f"score {inside:.3f}"),
-            *((f"length {score.length:,}", f"score {score.score:.3f}") for score in self.record.scores),
+            ("training lengths", "not tested" if inside is None else _score_text(inside)),
+            *((f"length {score.length:,}", _score_text(score)) for score in self.record.scores),
             *_polish_lines(self.record.polished),
         ]
+
+
+def _score_text(score: RecordedScore) -> str:
+    """Write a score beside the best constant answer on the same sequences."""
+    constant = score.measured_constant
+    return f"score {score.score:.3f}" + ("" if constant is None else f"  constant answer {constant:.3f}")
 
 
 def _polish_lines(polished: RecordedPolish | None) -> Lines:
@@ -183,7 +192,7 @@ def _polish_lines(polished: RecordedPolish | None) -> Lines:
         if polished.horizon is None
         else [("proven", f"all sequences of the task of up to {polished.horizon:,} symbols")]
     )
-    scores = [(f"  length {score.length:,}", f"score {score.score:.3f}") for score in polished.scores]
+    scores = [(f"  length {score.length:,}", _score_text(score)) for score in polished.scores]
     return [("polished", f"{polished.status}: {how}"), *scores, *proven]
 
 

@@ -10,7 +10,7 @@ from statewise.store.database import DATABASE, FORMAT
 from statewise.store.export import exporter, is_table
 from statewise.store.merge import merge_into
 from statewise.store.record_files import RunFiles, read_records, read_run, run_files, small_weights
-from statewise.store.rows import COLUMNS, LENGTH, StoredRun
+from statewise.store.rows import COLUMNS, LENGTH, StoredRun, constants_of
 from statewise.store.store import LARGEST_WEIGHTS, Store
 from statewise.store.stored_runs import load, open_stored, source_of
 
@@ -23,6 +23,7 @@ __all__ = [
     "RunFiles",
     "Store",
     "StoredRun",
+    "constants_of",
     "exporter",
     "is_table",
     "load",

@@ -11,7 +11,7 @@ from typing import Any
 from statewise.errors import FileError, shorten
 from statewise.files import write_bytes_whole
 from statewise.runs.record import Record
-from statewise.store.rows import COLUMNS, StoredRun
+from statewise.store.rows import COLUMNS, StoredRun, constants_of
 
 # yields the records anew each time, since a table is written in two passes
 Records = Callable[[], Iterable[Record]]
@@ -73,9 +73,10 @@ _WRITERS: dict[str, Callable[[Records], bytes]] = {
 
 
 def _row(record: Record) -> Row:
-    """Return a run as one row: the store's columns, the scores by length, then every other option."""
+    """Return a run as one row: the store's columns, the scores by length with their constants, every other option."""
     row = {**StoredRun.of(record).to_dict(), "reason": record.reason}
     row |= {f"score_{score.length}": score.score for score in record.scores}
+    row |= {_constant(name): value for name, value in constants_of(record).items()}
     return row | {name: _plain(value) for name, value in record.config.to_dict().items() if name not in row}
 
 
@@ -84,16 +85,25 @@ def _plain(value: Any) -> int | float | str | None:
 
 
 def _kinds(records: Records) -> dict[str, type]:
-    """Return the columns of all runs, scores by length in order, each with the type of its values."""
-    found: dict[str, type | None] = dict.fromkeys(("key", *COLUMNS, "reason"))
+    """Return the columns of all runs, each with the type of its values: beside every score its constant answer's."""
+    found: dict[str, type | None] = dict.fromkeys(("key", *COLUMNS, "reason", "constant_id", "constant_ood"))
     for row in map(_row, records()):
         for name, value in row.items():
             if found.get(name) is None:
                 found[name] = None if value is None else type(value)
     scores = sorted((name for name in found if _length(name)), key=_length)
-    first = ("key", *COLUMNS, "reason", *scores)
+    first = [
+        name
+        for column in ("key", *COLUMNS, "reason", *scores)
+        for name in ((column, _constant(column)) if column.startswith("score_") else (column,))
+    ]
     # a column without any value is one of texts
     return {name: found[name] or str for name in (*first, *(name for name in found if name not in first))}
+
+
+def _constant(score: str) -> str:
+    """Return the name of the column with the best constant answer beside a score."""
+    return score.replace("score", "constant", 1)
 
 
 def _length(name: str) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from statewise.errors import StoreError
-from statewise.runs.record import Record
+from statewise.runs.record import Record, RecordedScore
 
 # the length at which runs are compared
 LENGTH = 500
@@ -49,8 +49,7 @@ class StoredRun:
     @classmethod
     def of(cls, record: Record) -> "StoredRun":
         """Return the row of a record, which must have a key."""
-        options = record.config
-        compared = record.score_at(LENGTH) or max(record.scores, key=lambda score: score.length, default=None)
+        options, compared = record.config, compared_score(record)
         return cls(
             key=need_key(record),
             status=record.status,
@@ -77,6 +76,18 @@ class StoredRun:
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON has it."""
         return {"key": self.key, **dict(zip(COLUMNS, self.columns, strict=True))}
+
+
+def compared_score(record: Record) -> RecordedScore | None:
+    """Return the score at the length at which runs are compared, or at the longest that was tested."""
+    return record.score_at(LENGTH) or max(record.scores, key=lambda score: score.length, default=None)
+
+
+def constants_of(record: Record) -> dict[str, float | None]:
+    """Return the scores of the best constant answers, by the names of the scores that they stand beside."""
+    beside = {"score_id": record.in_distribution, "score_ood": compared_score(record)}
+    beside |= {f"score_{score.length}": score for score in record.scores}
+    return {name: None if score is None else score.measured_constant for name, score in beside.items()}
 
 
 def need_key(record: Record) -> str:

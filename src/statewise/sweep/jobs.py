@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from statewise.machines import machine
@@ -53,24 +54,31 @@ class Job:
         return can_stack(self.options)
 
 
-def make_jobs(runs: Iterable[RunOptions]) -> list[Job]:
-    """Give each run its key; a machine or a model from a file goes along, since a worker may not have the file."""
+def make_jobs(runs: Iterable[RunOptions], machines: Iterable[str | None] = ()) -> list[Job]:
+    """Give each run its key; a machine or a model from a file goes along, since a worker may not have the file.
+
+    Args:
+        runs: the resolved options of each.
+        machines: of each run, the text of a machine that was given as a value, whose hash its options have.
+    """
     texts: dict[str, str | None] = {}
     sources: dict[str, OwnSource] = {}
     jobs = []
-    for options in runs:
+    for options, value in zip_longest(runs, machines):
         task, model = options.task, options.model
-        if task not in texts:
+        if value is None and task not in texts:
             texts[task] = to_json(machine(task)) if from_file(task) else None
         source = None
-        if is_own(model):
-            # a class with many options is read once
+        # a class that was given as a value has its hash already, and is not sent by name
+        if is_own(model) and options.source is None:
+            # one class with many options is read once
             named = without_options(model)
             if named not in sources:
                 sources[named] = _source(named)
             source = sources[named]
             options = options.change(source=source.sha256)
-        jobs.append(Job(options.key(texts[task]), options, texts[task], source))
+        text = texts[task] if value is None else None
+        jobs.append(Job(options.key(text), options, text or value, source))
     return jobs
 
 

@@ -43,4 +43,4 @@ def objective(model: SequenceModel, batch: Batch, loss: Loss = "cross-entropy") 
         return answer_loss(logits, torch.from_numpy(batch.finals), loss)
     rows, places = (torch.from_numpy(index) for index in batch.asked.nonzero())
     right = torch.from_numpy(batch.outputs)[rows, places]
-    return answer_loss(model(tokens)[rows, places], right, loss)
+    return answer_loss(model.answers(tokens, rows, places), right, loss)

@@ -5,6 +5,7 @@ from statewise.models.baselines.deltaproduct import DeltaProductTracker
 from statewise.models.baselines.gated_deltanet import GatedDeltaNetTracker
 from statewise.models.baselines.gla import GLATracker
 from statewise.models.baselines.mamba import MambaTracker
+from statewise.models.baselines.mamba3 import Mamba3Tracker
 from statewise.models.baselines.mlstm import MLSTMTracker
 from statewise.models.baselines.pd_ssm import PDTracker
 from statewise.models.baselines.recurrent import RecurrentTracker
@@ -19,6 +20,7 @@ __all__ = [
     "GLATracker",
     "GatedDeltaNetTracker",
     "MLSTMTracker",
+    "Mamba3Tracker",
     "MambaTracker",
     "PDTracker",
     "RWKV7Tracker",

@@ -5,32 +5,37 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from statewise.models.baselines.linear_attention import Output
 from statewise.models.baselines.selective_scan import initial_steps
 from statewise.models.baselines.short_convolution import convolve
-from statewise.models.baselines.stack import Recurrence, Sequence
+from statewise.models.baselines.stack import Entered, Recurrence
 
 _KERNEL, _KEY_EPS = 4, 1e-6
-# steps that are solved together; 16 is fastest here for heads of 16
-_CHUNK = 16
+# steps that are solved together; 20 is fastest here for heads of 16
+_CHUNK = 20
 _A_LOW, _A_HIGH = 0.01, 16.0
 
 State = Float[Tensor, "rows key value"]
 
 
 class NoDecay(nn.Module):
-    """A state that keeps its size: log alpha = 0."""
+    """A state that keeps its size: alpha = 1."""
 
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
+    parts = 0
 
-    def forward(self, x: Sequence) -> Float[Tensor, "batch time heads"]:
-        """Return zeros."""
-        return x.new_zeros(*x.shape[:2], self.heads)
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return nothing."""
+        return ()
+
+    def rule(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Take the steps of the delta rule."""
+        return plain_delta_rule(q, k, v, beta, state)
 
 
 class ScalarDecay(nn.Module):
     """One factor in (0, 1) for each head: log alpha_t = -exp(A_log) softplus(W_a x_t + dt_bias), as in Mamba-2."""
+
+    parts = 1
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -38,9 +43,20 @@ class ScalarDecay(nn.Module):
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(_A_LOW, _A_HIGH).log())
         self.dt_bias = nn.Parameter(initial_steps(heads))
 
-    def forward(self, x: Sequence) -> Float[Tensor, "batch time heads"]:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the logarithms of the factors."""
-        return -self.A_log.exp() * F.softplus(self.a_proj(x) + self.dt_bias)
+        return (-self.A_log.exp() * F.softplus(self.a_proj(x) + self.dt_bias),)
+
+    def rule(
+        self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor, decay: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Take the steps of the delta rule; a token decays the state once, before its first step."""
+        n = k.shape[1] // q.shape[1]
+        decay = F.pad(decay.transpose(1, 2).flatten(0, 1).unsqueeze(-1), (0, n - 1)).flatten(1)
+        return delta_rule(q, k, v, beta, decay, state)
+
+
+Decay = NoDecay | ScalarDecay
 
 
 class DeltaMixer(Recurrence):
@@ -56,7 +72,7 @@ class DeltaMixer(Recurrence):
         output: the end of the mixer.
     """
 
-    def __init__(self, width: int, heads: int, n: int, negative: bool, decay: nn.Module, output: nn.Module) -> None:
+    def __init__(self, width: int, heads: int, n: int, negative: bool, decay: Decay, output: Output) -> None:
         super().__init__()
         self.width, self.heads, self.n = width, heads, n
         self.top = 2.0 if negative else 1.0
@@ -72,23 +88,31 @@ class DeltaMixer(Recurrence):
         tail = weight.new_zeros(batch, _KERNEL - 1, self.conv1d.in_channels)
         return tail, weight.new_zeros(batch, self.heads, size, size)
 
-    def forward(self, x: Sequence, state: tuple[Tensor, Tensor]) -> tuple[Sequence, tuple[Tensor, Tensor]]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute what is convolved, beta and log alpha, and what the output needs."""
+        beta = self.top * self.b_proj(x).sigmoid().unflatten(-1, (self.n, self.heads))
+        return self.qkv_proj(x), beta, *self.decay(x), *self.output.enter(x)
+
+    def mix(self, entered: Entered, state: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor]]:
         """Run from a state: the last inputs of the convolution, and the matrices."""
         tail, matrices = state
-        batch, time, n, heads = *x.shape[:2], self.n, self.heads
-        extended = torch.cat([tail, self.qkv_proj(x)], dim=1)
-        qkv = F.silu(convolve(extended, self.conv1d.weight, x.new_zeros(())))
+        qkv, beta, *rest = entered.each()
+        decay, gate = rest[: self.decay.parts], rest[self.decay.parts :]
+        batch, time, n, heads = *qkv.shape[:2], self.n, self.heads
+        extended = torch.cat([tail, qkv], dim=1)
+        qkv = F.silu(convolve(extended, self.conv1d.weight, qkv.new_zeros(())))
         # heads next to the batch, then time, and within a token its query, its keys and its values
         parts = qkv.view(batch, time, 1 + 2 * n, heads, -1).permute(0, 3, 1, 2, 4).flatten(0, 1)
-        q, k, v = parts.split([1, n, n], dim=2)
-        q, k, v = (part.flatten(1, 2) for part in (_unit(q), _unit(k), v))
-        beta = self.top * self.b_proj(x).sigmoid().view(batch, time, n, heads)
+        unit, v = _unit(parts[:, :, : 1 + n]), parts[:, :, 1 + n :].flatten(1, 2)
+        q, k = unit[:, :, 0] * unit.shape[-1] ** -0.5, unit[:, :, 1:].flatten(1, 2)
         beta = beta.permute(0, 3, 1, 2).reshape(batch * heads, time * n)
-        # a token decays the state once, before its first step
-        decay = F.pad(self.decay(x).unsqueeze(-1), (0, n - 1)).transpose(1, 2).reshape(batch * heads, time * n)
-        o, last = delta_rule(q * q.shape[-1] ** -0.5, k, v, beta, decay, matrices.flatten(0, 1))
+        o, last = self.decay.rule(q, k, v, beta, matrices.flatten(0, 1), *decay)
         o = o.unflatten(0, (batch, heads)).transpose(1, 2)
-        return self.output(o, x), (extended[:, extended.shape[1] - (_KERNEL - 1) :], last.view_as(matrices))
+        return (o, *gate), (extended[:, extended.shape[1] - (_KERNEL - 1) :], last.view_as(matrices))
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Normalise and mix the heads."""
+        return self.output(*mixed)
 
 
 def delta_rule(
@@ -128,6 +152,40 @@ def delta_rule(
     for chunk in zip(q.split(tokens, dim=1), *steps, strict=True):
         o, state = _take_chunk(*chunk, state=state, ahead=ahead)
         outputs.append(o)
+    return torch.cat(outputs, dim=1), state
+
+
+def plain_delta_rule(
+    q: Float[Tensor, "rows time key"],
+    k: Float[Tensor, "rows steps key"],
+    v: Float[Tensor, "rows steps value"],
+    beta: Float[Tensor, "rows steps"],
+    state: State,
+) -> tuple[Float[Tensor, "rows time value"], State]:
+    """Do the same without any decay: no exponentials are needed.
+
+    Args:
+        q: how the state is read, after the last step of each token.
+        k: the keys, of length 1.
+        v: the values.
+        beta: how far the value under a key is corrected.
+        state: the matrices before the first step.
+    """
+    n = k.shape[1] // q.shape[1]
+    tokens = max(1, _CHUNK // n)
+    # queries read after the last step of a token
+    past = torch.ones(tokens * n, tokens * n, dtype=q.dtype, device=q.device).tril()[n - 1 :: n]
+    steps = [part.split(tokens * n, dim=1) for part in (k, v, beta.unsqueeze(-1))]
+    outputs = []
+    for q_chunk, k_chunk, v_chunk, beta_chunk in zip(q.split(tokens, dim=1), *steps, strict=True):
+        weighted = beta_chunk * k_chunk
+        right = torch.baddbmm(beta_chunk * v_chunk, weighted, state, alpha=-1)
+        # what is above the diagonal of the system is not read
+        system = torch.bmm(weighted, k_chunk.mT)
+        u = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
+        read = torch.bmm(q_chunk, k_chunk.mT) * past[: q_chunk.shape[1], : k_chunk.shape[1]]
+        outputs.append(torch.baddbmm(torch.bmm(read, u), q_chunk, state))
+        state = torch.baddbmm(state, k_chunk.mT, u)
     return torch.cat(outputs, dim=1), state
 
 

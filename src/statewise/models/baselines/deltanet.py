@@ -36,7 +36,7 @@ class DeltaNetTracker(LinearAttentionTracker):
     ) -> None:
         check_heads("deltanet", hidden_size, heads)
         mixers = [
-            DeltaMixer(hidden_size, heads, 1, negative, NoDecay(heads), OutputNorm(hidden_size, heads))
+            DeltaMixer(hidden_size, heads, 1, negative, NoDecay(), OutputNorm(hidden_size, heads))
             for _ in range(layers)
         ]
         super().__init__(symbols, classes, hidden_size, mixers)

@@ -44,7 +44,7 @@ class DeltaProductTracker(LinearAttentionTracker):
         check_heads("deltaproduct", hidden_size, heads)
         mixers = []
         for _ in range(layers):
-            decay = ScalarDecay(hidden_size, heads) if gated else NoDecay(heads)
+            decay = ScalarDecay(hidden_size, heads) if gated else NoDecay()
             output = GatedOutputNorm(hidden_size, heads) if gated else OutputNorm(hidden_size, heads)
             mixers.append(DeltaMixer(hidden_size, heads, n, negative, decay, output))
         super().__init__(symbols, classes, hidden_size, mixers)

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker
-from statewise.models.baselines.stack import Recurrence, Sequence, check_heads
+from statewise.models.baselines.stack import Entered, Recurrence, check_heads
 
 _RANK, _TAU = 16, 16
-# steps that are taken together; their pairs are kept for each entry of a key, so fewer than for the delta rule
-_CHUNK = 8
+# steps that are taken together, and how far the logarithm of a state may fall over them for exponents to be split
+_CHUNK, _WIDEST = 16, 40.0
 
 State = Float[Tensor, "rows key value"]
 
@@ -32,16 +32,24 @@ class GLAMixer(Recurrence):
         size = self.width // self.heads
         return self.qkv_proj.weight.new_zeros(batch, self.heads, size, size)
 
-    def forward(self, x: Sequence, state: Tensor) -> tuple[Sequence, Tensor]:
-        """Run from a state: the matrices."""
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute q / sqrt(size), k, v and the logarithms of alpha, side by side, and what the output needs."""
+        q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
+        q = q * (self.width // self.heads) ** -0.5
         decay = F.logsigmoid(self.gk_proj(x)) / _TAU
-        q, k, v, decay = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
-            for part in (*self.qkv_proj(x).chunk(3, dim=-1), decay)
-        )
-        o, last = gated_attention(q * q.shape[-1] ** -0.5, k, v, decay, state.flatten(0, 1))
-        o = o.unflatten(0, (len(x), self.heads)).transpose(1, 2)
-        return self.output(o, x), last.view_as(state)
+        return torch.cat([q, k, v, decay], dim=-1), *self.output.enter(x)
+
+    def mix(self, entered: Entered, state: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Run from a state: the matrices."""
+        parts, *gate = entered.each()
+        batch, time = parts.shape[:2]
+        q, k, v, decay = parts.view(batch, time, 4, self.heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        o, last = gated_attention(q, k, v, decay, state.flatten(0, 1))
+        return (o.unflatten(0, (batch, self.heads)).transpose(1, 2), *gate), last.view_as(state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Normalise, gate and mix the heads."""
+        return self.output(*mixed)
 
 
 def gated_attention(
@@ -57,8 +65,8 @@ def gated_attention(
 
         o_t = S^T (q_t exp(c_t)) + sum_{j <= t} (sum_i q_ti k_ji exp(c_ti - c_ji)) v_j.
 
-    The exponents of pairs are formed as differences, all at most 0: splitting them into exp(c_t) and exp(-c_j) would
-    be a matrix product, but overflows where a state decays fast.
+    The sum over i is a matrix product of q_t exp(c_t - m) and k_j exp(m - c_j), for any m; the middle c keeps both in
+    range. Where a state decays so fast that they could overflow, exponents are formed as differences, all at most 0.
 
     Args:
         q: how the state is read.
@@ -67,18 +75,30 @@ def gated_attention(
         decay: logarithms of the factors by which rows of the state shrink.
         state: the matrices before the first step.
     """
-    ahead = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool, device=q.device).triu(1).unsqueeze(-1)
     outputs = []
-    for chunk in zip(*(part.split(_CHUNK, dim=1) for part in (q, k, v, decay)), strict=True):
-        o, state = _take_chunk(*chunk, state=state, ahead=ahead)
+    for q_chunk, k_chunk, v_chunk, fading in zip(
+        *(part.split(_CHUNK, dim=1) for part in (q, k, v, decay)), strict=True
+    ):
+        total = fading.cumsum(dim=1)
+        take = _take_split if float(total.detach()[:, -1].min()) > -_WIDEST else _take_pairs
+        o, state = take(q_chunk, k_chunk, v_chunk, total, state)
         outputs.append(o)
-    return torch.cat(outputs, dim=1), state
+    return torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0], state
 
 
-def _take_chunk(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, state: State, ahead: Tensor) -> tuple[Tensor, State]:
+def _take_split(q: Tensor, k: Tensor, v: Tensor, total: Tensor, state: State) -> tuple[Tensor, State]:
+    # nothing that is computed depends on the middle
+    middle = total.detach()[:, total.shape[1] // 2].unsqueeze(1)
+    since = total - middle
+    q, k, state = q * since.exp(), k * (-since).exp(), state * middle.exp().mT
+    o = torch.baddbmm(torch.bmm(torch.bmm(q, k.mT).tril(), v), q, state)
+    return o, torch.baddbmm(state, k.mT, v) * since[:, -1:].exp().mT
+
+
+def _take_pairs(q: Tensor, k: Tensor, v: Tensor, total: Tensor, state: State) -> tuple[Tensor, State]:
     size = k.shape[1]
-    total = decay.cumsum(dim=1)
-    between = (total.unsqueeze(2) - total.unsqueeze(1)).masked_fill(ahead[:size, :size], -torch.inf).exp()
+    ahead = torch.ones(size, size, dtype=torch.bool, device=q.device).triu(1).unsqueeze(-1)
+    between = (total.unsqueeze(2) - total.unsqueeze(1)).masked_fill(ahead, -torch.inf).exp()
     # a product of [1, key] and [key, past] for each query
     read = torch.matmul(q.unsqueeze(2), (between * k.unsqueeze(1)).mT).squeeze(2)
     o = torch.baddbmm(torch.bmm(read, v), q * total.exp(), state)

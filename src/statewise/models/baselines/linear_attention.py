@@ -13,13 +13,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
 
 NORM_EPS = 1e-5
 # floats that the projections of a token take for each unit of width, about
 _FLOATS_PER_UNIT = 8
 
-Heads = Float[Tensor, "batch time heads size"]
+Tokens = Float[Tensor, "*token width"]
+Heads = Float[Tensor, "*token heads size"]
 
 
 class OutputNorm(nn.Module):
@@ -30,9 +31,13 @@ class OutputNorm(nn.Module):
         self.norm = nn.RMSNorm(width // heads, eps=NORM_EPS)
         self.o_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, o: Heads, x: Sequence) -> Sequence:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Need nothing of the input."""
+        return ()
+
+    def forward(self, o: Heads) -> Tokens:
         """Normalise the heads and mix them."""
-        return self.o_proj(self.norm(o).flatten(2))
+        return self.o_proj(self.norm(o).flatten(-2))
 
 
 class GatedOutputNorm(nn.Module):
@@ -44,9 +49,16 @@ class GatedOutputNorm(nn.Module):
         self.g_proj = nn.Linear(width, width, bias=False)
         self.o_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, o: Heads, x: Sequence) -> Sequence:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute the gate."""
+        return (F.silu(self.g_proj(x)),)
+
+    def forward(self, o: Heads, gate: Tokens) -> Tokens:
         """Normalise the heads, gate and mix them."""
-        return self.o_proj(self.norm(o).flatten(2) * F.silu(self.g_proj(x)))
+        return self.o_proj(self.norm(o).flatten(-2) * gate)
+
+
+Output = OutputNorm | GatedOutputNorm
 
 
 class SwiGLU(nn.Module):
@@ -58,7 +70,7 @@ class SwiGLU(nn.Module):
         self.gate_up_proj = nn.Linear(width, 2 * inner, bias=False)
         self.down_proj = nn.Linear(inner, width, bias=False)
 
-    def forward(self, x: Sequence) -> Sequence:
+    def forward(self, x: Tokens) -> Tokens:
         """Apply it to each token."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
         return self.down_proj(F.silu(gate) * up)
@@ -78,11 +90,18 @@ class MixerBlock(Recurrence):
         """Return that of the mixer."""
         return self.mixer.init_state(batch)
 
-    def forward(self, x: Sequence, state: Any) -> tuple[Sequence, Any]:
+    def enter(self, x: Tokens) -> tuple[Tensor, ...]:
+        """Normalise the input; the rest is the mixer's."""
+        return self.mixer.enter(self.mixer_norm(x))
+
+    def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
+        """Run the mixer over time."""
+        return self.mixer.mix(entered, state)
+
+    def leave(self, x: Tokens, *mixed: Tensor) -> Tokens:
         """Add what the mixer makes of the normalised input, then what the MLP does."""
-        mixed, state = self.mixer(self.mixer_norm(x), state)
-        x = x + mixed
-        return x + self.mlp(self.mlp_norm(x)), state
+        x = x + self.mixer.leave(x, *mixed)
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class LinearAttentionTracker(StackedModel, ABC):

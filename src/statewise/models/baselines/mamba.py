@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, initial_steps, selective_scan
 from statewise.models.baselines.short_convolution import convolve
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
 
 Eigenvalues = Literal["positive", "signed"]
 State = tuple[Tensor, Tensor]
@@ -45,18 +45,27 @@ class MambaMixer(Recurrence):
         zeros = self.D.new_zeros
         return zeros(batch, _KERNEL - 1, self.inner), zeros(batch, self.inner, _STATE)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute u and the gate."""
+        u, z = self.in_proj(x).chunk(2, dim=-1)
+        return u, F.silu(z)
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
         """Run from a state: the last inputs of the convolution, and the channels."""
         tail, channels = state
-        u, z = self.in_proj(x).chunk(2, dim=-1)
+        u, gate = entered.each()
         extended = torch.cat([tail, u], dim=1)
         assert self.conv1d.bias is not None
         u = F.silu(convolve(extended, self.conv1d.weight, self.conv1d.bias))
         step, B, C = self.x_proj(u).split([self.rank, _STATE, _STATE], dim=-1)
         step = F.softplus(self.dt_proj(step))
         y, channels = selective_scan(step, -self.A_log.exp(), u, B, C, channels, self.spread)
-        y = y + self.D * u
-        return self.out_proj(y * F.silu(z)), (extended[:, extended.shape[1] - (_KERNEL - 1) :], channels)
+        return (y, u, gate), (extended[:, extended.shape[1] - (_KERNEL - 1) :], channels)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Add D u, gate and project."""
+        y, u, gate = mixed
+        return self.out_proj((y + self.D * u) * gate)
 
 
 class MambaBlock(Recurrence):
@@ -71,10 +80,17 @@ class MambaBlock(Recurrence):
         """Return that of the mixer."""
         return self.mixer.init_state(batch)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Normalise the input; the rest is the mixer's."""
+        return self.mixer.enter(self.norm(x))
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run the mixer over time."""
+        return self.mixer.mix(entered, state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Add what the mixer makes of the normalised input."""
-        mixed, state = self.mixer(self.norm(x), state)
-        return x + mixed, state
+        return x + self.mixer.leave(x, *mixed)
 
 
 @final

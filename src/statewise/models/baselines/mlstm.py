@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.models.baselines.linear_attention import SwiGLU
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel, check_heads
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel, check_heads
 
 _LONGEST = 64
 
@@ -59,7 +59,7 @@ def _chunk(q: Keys, k: Keys, values: Values, i: Gates, kept: Gates, memory: Tens
     return h, memory, m[:, :, -1]
 
 
-class MLSTM(nn.Module):
+class MLSTM(Recurrence):
     """One layer: C_t = f_t C_{t-1} + i_t k_t v_t^T,  n_t = f_t n_{t-1} + i_t k_t,  h_t = C_t^T q_t / max(|n_t q_t|, 1).
 
     q, k and v are linear in x, and q is divided by sqrt(d). Each head has a gate i_t = exp(.) and one f_t = sigmoid(.).
@@ -79,12 +79,31 @@ class MLSTM(nn.Module):
             nn.init.normal_(self.i.bias, std=0.1)
             self.f.bias.copy_(torch.linspace(3.0, 6.0, heads))
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
-        """Run from a state; return the outputs, and the last state."""
-        q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
-        h, state = mlstm_chunks(q, k, v, self.i(x).transpose(1, 2), self.f(x).transpose(1, 2), state)
-        normed = F.layer_norm(h, (h.shape[-1],), eps=1e-6).transpose(1, 2).flatten(2) * self.norm
-        return self.out(self.o(x).sigmoid() * normed), state
+    def init_state(self, batch: int) -> State:
+        """Return zeros for C, n and m."""
+        heads, size = self.heads, len(self.norm) // self.heads
+        shapes = ((batch, heads, size, size), (batch, heads, size), (batch, heads))
+        C, n, m = (self.norm.new_zeros(shape) for shape in shapes)
+        return C, n, m
+
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute q, k and v side by side, both gates, and o."""
+        qkv = F.linear(x, torch.cat([self.q.weight, self.k.weight, self.v.weight]))
+        return qkv, torch.cat([self.i(x), self.f(x)], dim=-1), self.o(x).sigmoid()
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run from a state."""
+        qkv, gates, o = entered.each()
+        q, k, v = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        i, f = gates.transpose(1, 2).chunk(2, dim=1)
+        h, state = mlstm_chunks(q, k, v, i, f, state)
+        return (h.transpose(1, 2), o), state
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Normalise the heads, gate and mix them."""
+        h, o = mixed
+        normed = F.layer_norm(h, (h.shape[-1],), eps=1e-6).flatten(-2) * self.norm
+        return self.out(o * normed)
 
 
 class MLSTMBlock(Recurrence):
@@ -97,18 +116,21 @@ class MLSTMBlock(Recurrence):
         self.mlp = SwiGLU(width)
 
     def init_state(self, batch: int) -> State:
-        """Return zeros for C, n and m."""
-        scale = self.mlstm.norm
-        heads, size = self.mlstm.heads, len(scale) // self.mlstm.heads
-        shapes = ((batch, heads, size, size), (batch, heads, size), (batch, heads))
-        C, n, m = (scale.new_zeros(shape) for shape in shapes)
-        return C, n, m
+        """Return that of the mLSTM."""
+        return self.mlstm.init_state(batch)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Normalise the input; the rest is the mLSTM's."""
+        return self.mlstm.enter(self.norm_1(x))
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run the mLSTM over time."""
+        return self.mlstm.mix(entered, state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Add the recurrence, then the MLP."""
-        mixed, state = self.mlstm(self.norm_1(x), state)
-        x = x + mixed
-        return x + self.mlp(self.norm_2(x)), state
+        x = x + self.mlstm.leave(x, *mixed)
+        return x + self.mlp(self.norm_2(x))
 
 
 @final

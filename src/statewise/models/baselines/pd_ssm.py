@@ -4,11 +4,11 @@ import math
 from typing import Any, final
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import Recurrence, Sequence, StackedModel
+from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
 
 # how much wider than the state the MLPs of D are
 _WIDER = 2
@@ -18,28 +18,28 @@ State = Complex[Tensor, "batch hidden"]
 
 
 class _SparseScan(torch.autograd.Function):
-    """x_t = P_t D_t x_{t-1} + b_t, written out by hand: column j of P_t has its one in row argmax_i soft_t[j, i].
+    """x_t = P_t D_t x_{t-1} + b_t, written out by hand: column j of P_t has its one in row argmax_i soft[j, i].
 
     A step sends each entry to its row, so that no matrix is multiplied. The gradient of P_t is passed straight through
-    to `soft`; it needs all pairs of entries, and is computed for all steps at once. A parallel scan exists, since
-    products of such matrices are such matrices, but it does more work than this short loop.
+    to the `soft` of its code; it needs all pairs of entries, and is one product for all steps of a code.
     """
 
     @staticmethod
-    def forward(ctx: Any, soft: Tensor, D: Tensor, b: Tensor, first: Tensor) -> Tensor:
+    def forward(ctx: Any, soft: Tensor, D: Tensor, b: Tensor, first: Tensor, codes: Tensor) -> Tensor:
         batch, hidden = first.shape
         begins = hidden * torch.arange(batch, device=first.device).unsqueeze(1)
-        rows = (soft.argmax(dim=-1) + begins).flatten(1)
+        rows = (soft.argmax(dim=-1)[codes] + begins).flatten(1)
         states = first.new_empty(len(D) + 1, batch, hidden)
         states[0], states[1:] = first, b
         for t in range(len(D)):
             states[t + 1].view(-1).scatter_add_(0, rows[t], (D[t] * states[t]).view(-1))
-        ctx.save_for_backward(D, states, rows)
+        ctx.save_for_backward(D, states, rows, codes)
+        ctx.soft_shape = soft.shape
         return states[1:]
 
     @staticmethod
     def backward(ctx: Any, to_x: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        D, states, rows = ctx.saved_tensors
+        D, states, rows, codes = ctx.saved_tensors
         to_b, conjugate = to_x.clone(memory_format=torch.contiguous_format), D.conj().resolve_conj()
         # what flows back to D_t x_{t-1}
         moved, to_first = torch.empty_like(to_b), torch.zeros_like(states[0])
@@ -48,13 +48,28 @@ class _SparseScan(torch.autograd.Function):
             torch.mul(conjugate[t], moved[t], out=to_first)
             if t:
                 to_b[t - 1] += to_first
-        to_soft = None
-        if ctx.needs_input_grad[0]:
-            to_soft = torch.view_as_real(D * states[:-1]) @ torch.view_as_real(to_b).mT
-        return to_soft, moved * states[:-1].conj(), to_b, to_first
+        to_soft = _by_code(D * states[:-1], to_b, codes, ctx.soft_shape) if ctx.needs_input_grad[0] else None
+        return to_soft, moved * states[:-1].conj(), to_b, to_first, None
 
 
-def sparse_scan(soft: Float[Tensor, "time batch column row"], D: States, b: States, first: State) -> States:
+def _by_code(columns: Tensor, rows: Tensor, codes: Tensor, shape: torch.Size) -> Float[Tensor, "code column row"]:
+    """Sum the products of columns and rows, real and imaginary parts alike, over the steps of each code."""
+    columns, rows = (torch.view_as_real(part).flatten(0, 1) for part in (columns, rows))
+    count, codes = shape[0], codes.flatten()
+    if 4 * count > len(codes):
+        # most steps have a code of their own
+        return columns.new_zeros(shape).index_add_(0, codes, columns @ rows.mT)
+    codes, order = codes.sort()
+    # two rows a step: the real parts and the imaginary ones
+    columns, rows = (part.mT[order].flatten(0, 1) for part in (columns, rows))
+    sizes = (2 * torch.bincount(codes, minlength=count)).tolist()
+    pairs = zip(columns.split(sizes), rows.split(sizes), strict=True)
+    return torch.stack([column.mT @ row for column, row in pairs])
+
+
+def sparse_scan(
+    soft: Float[Tensor, "code column row"], D: States, b: States, first: State, codes: Int[Tensor, "time batch"]
+) -> States:
     """Compute every x_t = P_t D_t x_{t-1} + b_t, where P_t is the one-hot form of `soft`, column by column.
 
     Args:
@@ -62,11 +77,12 @@ def sparse_scan(soft: Float[Tensor, "time batch column row"], D: States, b: Stat
         D: the diagonals.
         b: what is added at each step.
         first: x before the first step.
+        codes: which of `soft` each step has; steps may share one, and then there are fewer than steps.
     """
-    return _SparseScan.apply(soft, D, b, first)  # pyright: ignore[reportReturnType]
+    return _SparseScan.apply(soft, D, b, first, codes)  # pyright: ignore[reportReturnType]
 
 
-class PDMixer(nn.Module):
+class PDMixer(Recurrence):
     """One state space: x_t = P(u_t) D(u_t) x_{t-1} + B u_t,  y_t = C [Re x_t, Im x_t] + D u_t, with a complex state x.
 
     D(u) is diagonal, with magnitudes in (0, 1) and phases in (0, 2 pi), each the sigmoid of an MLP of u. P(u) has one
@@ -88,16 +104,35 @@ class PDMixer(nn.Module):
         self.C = nn.Linear(2 * width, width)
         self.D = nn.Parameter(torch.randn(width) * width**-0.5)
 
-    def forward(self, u: Sequence, x: State) -> tuple[Sequence, State]:
-        """Run from a state; return every y, and the last state."""
+    def init_state(self, batch: int) -> State:
+        """Return the first unit vector for every sequence."""
+        dtype = torch.complex(self.D, self.D).dtype
+        first = torch.zeros(batch, len(self.D), dtype=dtype, device=self.D.device)
+        first[:, 0] = 1
+        return first
+
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute the soft form of P; then D and B u, side by side."""
+        mixture = self.S(x).softmax(dim=-1)
+        soft = (mixture @ self.M.flatten(1)).unflatten(-1, self.M.shape[1:]).softmax(dim=-1)
+        D = torch.polar(self.magnitude(x), 2 * math.pi * self.phase(x))
+        return soft, torch.cat([D.real, D.imag, self.B(x)], dim=-1)
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run from a state; return the real and the imaginary parts of every x, and the last x."""
+        soft, codes, (parts,) = entered.parts[0], entered.codes, entered.each(1)
+        if codes is None:
+            soft = soft.flatten(0, 1)
+            codes = torch.arange(len(soft), device=soft.device).view(parts.shape[:2])
         # time comes first in the scan
-        entering = u.transpose(0, 1).contiguous()
-        soft = torch.einsum("tbk,kji->tbji", self.S(entering).softmax(dim=-1), self.M).softmax(dim=-1)
-        D = torch.polar(self.magnitude(entering), 2 * math.pi * self.phase(entering))
-        b = torch.complex(*self.B(entering).chunk(2, dim=-1))
-        states = sparse_scan(soft, D, b, x)
-        y = self.C(torch.cat([states.real, states.imag], dim=-1)) + self.D * entering
-        return y.transpose(0, 1), states[-1]
+        D, b = (torch.complex(*part.chunk(2, dim=-1)) for part in parts.transpose(0, 1).chunk(2, dim=-1))
+        states = sparse_scan(soft, D, b, state, codes.T)
+        return (torch.cat([states.real, states.imag], dim=-1).transpose(0, 1),), states[-1]
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Read the states."""
+        (states,) = mixed
+        return self.C(states) + self.D * x
 
 
 class PDBlock(Recurrence):
@@ -109,16 +144,20 @@ class PDBlock(Recurrence):
         self.norm = nn.LayerNorm(width)
 
     def init_state(self, batch: int) -> State:
-        """Return the first unit vector for every sequence."""
-        scale = self.norm.weight
-        first = torch.zeros(batch, len(scale), dtype=torch.complex(scale, scale).dtype, device=scale.device)
-        first[:, 0] = 1
-        return first
+        """Return that of the mixer."""
+        return self.mixer.init_state(batch)
 
-    def forward(self, x: Sequence, state: State) -> tuple[Sequence, State]:
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute what the mixer needs."""
+        return self.mixer.enter(x)
+
+    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
+        """Run the mixer over time."""
+        return self.mixer.mix(entered, state)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Normalise what the mixer makes of the input."""
-        mixed, state = self.mixer(x, state)
-        return self.norm(mixed), state
+        return self.norm(self.mixer.leave(x, *mixed))
 
 
 @final

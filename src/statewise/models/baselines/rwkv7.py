@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.delta_chunks import Keys, generalised_delta
-from statewise.models.baselines.stack import CHUNK_FLOATS, Sequence, check_heads
+from statewise.models.baselines.delta_chunks import generalised_delta
+from statewise.models.baselines.stack import CHUNK_FLOATS, Entered, Sequence, Table, check_heads, pick
 from statewise.models.interface import RecurrentModel
 
 _RANK, _WIDER, _FLOATS = 32, 4, 16
@@ -36,7 +36,7 @@ class LowRank(nn.Module):
             with torch.no_grad():
                 self.B.bias.copy_(bias)
 
-    def forward(self, x: Sequence) -> Sequence:
+    def forward(self, x: Tensor) -> Tensor:
         """Apply both matrices, with the function between them."""
         return self.B(self.act(self.A(x)))
 
@@ -71,24 +71,34 @@ class TimeMix(nn.Module):
         self.rho = nn.Parameter(torch.zeros(heads, width // heads))
         self.norm = nn.GroupNorm(heads, width, eps=1e-5 * width / heads)
 
-    def forward(self, x: Sequence, last: Last, S: Matrix, lowest: Sequence | None) -> tuple[Sequence, Matrix, Sequence]:
-        """Run from the input before and from S; return the outputs, the last S, and the values of the lowest layer."""
-        shifted = torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1) - x
-        x_r, x_k, x_v, x_d, x_a, x_g = (x + shifted * mu for mu in self.mu)
+    def enter(self, x: Tensor, shifted: Tensor, lowest: Tensor | None) -> tuple[Tensor, ...]:
+        """Compute r, log w, k, v, kappa and a side by side, the term of rho, and the gate.
+
+        Args:
+            x: the inputs.
+            shifted: how far those before them are away.
+            lowest: the values of the lowest layer; None in that layer.
+        """
+        x_r, x_k, x_v, x_d, x_a, x_g = (torch.addcmul(x, shifted, mu) for mu in self.mu)
         r, k, v, a = self.W_r(x_r), self.W_k(x_k), self.W_v(x_v), self.a(x_a).sigmoid()
         log_w = -math.exp(-0.5) * self.d(x_d).sigmoid()
         if self.nu is not None and lowest is not None:
             v = torch.lerp(v, lowest, self.nu(x_v).sigmoid())
-        kappa = F.normalize((k * self.xi).unflatten(-1, (self.heads, -1)), dim=-1).flatten(2)
+        kappa = F.normalize((k * self.xi).unflatten(-1, (self.heads, -1)), dim=-1).flatten(-2)
         k = k * (1 + self.alpha * (a - 1))
-        y, S = generalised_delta(*(self._split(part) for part in (r, log_w, k, v, kappa, a)), first=S)
-        y = self.norm(y.transpose(1, 2).flatten(2).flatten(0, 1)).view_as(x)
-        r, k, v = (part.unflatten(-1, (self.heads, -1)) for part in (r, k, v))
-        bonus = (r * self.rho * k).sum(dim=-1, keepdim=True) * v
-        return self.W_o(self.g(x_g) * (y + bonus.flatten(2))), S, v.flatten(2) if lowest is None else lowest
+        parts = torch.stack([r, log_w, k, v, kappa, a], dim=-2).unflatten(-1, (self.heads, -1))
+        bonus = (parts[..., 0, :, :] * self.rho * parts[..., 2, :, :]).sum(dim=-1, keepdim=True) * parts[..., 3, :, :]
+        return parts, bonus.flatten(-2), self.g(x_g)
 
-    def _split(self, x: Sequence) -> Keys:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    def mix(self, parts: Tensor, S: Matrix) -> tuple[Float[Tensor, "batch time heads value"], Matrix]:
+        """Run from S; return every S_t r_t, and the last S."""
+        y, S = generalised_delta(*parts.permute(2, 0, 3, 1, 4).contiguous(), first=S)
+        return y.transpose(1, 2), S
+
+    def leave(self, y: Tensor, bonus: Tensor, gate: Tensor) -> Tensor:
+        """Normalise the heads, add the term of rho, gate and mix them."""
+        normed = F.layer_norm(y, (y.shape[-1],), eps=self.norm.eps).flatten(-2)
+        return self.W_o(gate * (torch.addcmul(self.norm.bias, normed, self.norm.weight) + bonus))
 
 
 class ChannelMix(nn.Module):
@@ -102,10 +112,10 @@ class ChannelMix(nn.Module):
         nn.init.orthogonal_(self.W_k.weight)
         nn.init.zeros_(self.W_v.weight)
 
-    def forward(self, x: Sequence, last: Last) -> Sequence:
-        """Apply the MLP."""
-        shifted = torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1) - x
-        return self.W_v(self.W_k(x + shifted * self.mu_k).relu().square())
+    def forward(self, x: Tensor, shifted: Tensor) -> Tensor:
+        """Apply the MLP to inputs, and to how far those before them are away."""
+        inner = self.W_k(torch.addcmul(x, shifted, self.mu_k)).relu()
+        return self.W_v(inner * inner)
 
 
 class RWKV7Block(nn.Module):
@@ -117,14 +127,42 @@ class RWKV7Block(nn.Module):
         self.time_mix = TimeMix(width, heads, layer, layers)
         self.channel_mix = ChannelMix(width, layer, layers)
 
-    def forward(self, x: Sequence, state: State, lowest: Sequence | None) -> tuple[Sequence, State, Sequence]:
-        """Add what both make of the normalised input."""
-        last_time, last_channel, S = state
+    def enter(self, x: Sequence, last: Last, lowest: Sequence | None) -> tuple[Entered, Last]:
+        """Compute what the recurrence needs of the inputs and of those before them, and the last normalised input."""
         inner = self.ln_1(x)
-        mixed, S, values = self.time_mix(inner, last_time, S, lowest)
-        x = x + mixed
+        return Entered(self.time_mix.enter(inner, _shift(inner, last), lowest)), inner[:, -1]
+
+    def enter_pairs(self, table: Table, tokens: Int[Tensor, "batch time"], last: Last) -> tuple[Entered, Last]:
+        """Do the same for tokens, once for each pair of symbols; first tokens follow upon `last`.
+
+        Args:
+            table: the input of each symbol.
+            tokens: the symbols.
+            last: the normalised input before the first.
+        """
+        inner, symbols = self.ln_1(table), len(table)
+        x = torch.cat([inner.repeat(symbols, 1), pick(inner, tokens[:, 0])])
+        before = torch.cat([inner.repeat_interleave(symbols, dim=0), last])
+        first = symbols**2 + torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
+        codes = torch.cat([first, symbols * tokens[:, :-1] + tokens[:, 1:]], dim=1)
+        return Entered(self.time_mix.enter(x, before - x, None), codes), pick(inner, tokens[:, -1])
+
+    def mix(self, x: Sequence, parts: tuple[Tensor, ...], last: Last, S: Matrix) -> tuple[Sequence, Tensor, Matrix]:
+        """Add the recurrence; return the sum, its norm beside how far the one before is away, and the last S."""
+        recurrent, bonus, gate = parts
+        y, S = self.time_mix.mix(recurrent, S)
+        x = x + self.time_mix.leave(y, bonus, gate)
         outer = self.ln_2(x)
-        return x + self.channel_mix(outer, last_channel), (inner[:, -1], outer[:, -1], S), values
+        return x, torch.stack([outer, _shift(outer, last)], dim=-2), S
+
+    def leave(self, x: Tensor, outer: Tensor) -> Tensor:
+        """Add the channel mixing, token by token."""
+        return x + self.channel_mix(*outer.unbind(dim=-2))
+
+
+def _shift(x: Sequence, last: Last) -> Sequence:
+    """Return how far the inputs before are away."""
+    return torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1) - x
 
 
 @final
@@ -161,11 +199,38 @@ class RWKV7Tracker(RecurrentModel):
         self, tokens: Int[Tensor, "batch time"], state: list[State]
     ) -> tuple[Float[Tensor, "batch time classes"], list[State]]:
         """Run all blocks, and hand the values of the lowest to the others."""
-        x, lowest, after = self.ln_0(self.embedding(tokens)), None, []
-        for block, before in zip(self.blocks, state, strict=True):
-            x, reached, lowest = block(x, before, lowest)
-            after.append(reached)
-        return self.readout(self.norm(x)), after
+        (x, outer), after = self._mix(tokens, state)
+        return self.readout(self.norm(self._stack()[-1].leave(x, outer))), after
+
+    def answers(
+        self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
+    ) -> Float[Tensor, "answer classes"]:
+        """Run all blocks, the highest one to its end only where an answer is asked for."""
+        mixed, _ = self._mix(tokens, self.init_state(len(tokens)))
+        asked = rows * tokens.shape[1] + places
+        x, outer = (pick(part.flatten(0, 1), asked) for part in mixed)
+        return self.readout(self.norm(self._stack()[-1].leave(x, outer)))
+
+    def _mix(self, tokens: Int[Tensor, "batch time"], state: list[State]) -> tuple[tuple[Tensor, Tensor], list[State]]:
+        """Run all blocks but for the end of the highest."""
+        blocks, table = self._stack(), self.ln_0(self.embedding.weight)
+        x, lowest, after = pick(table, tokens), None, []
+        outer = x
+        for place, (block, (last_time, last_channel, S)) in enumerate(zip(blocks, state, strict=True)):
+            if place:
+                x = blocks[place - 1].leave(x, outer)
+            if place == 0 and len(table) ** 2 + len(tokens) < tokens.numel():
+                entered, inner = block.enter_pairs(table, tokens, last_time)
+            else:
+                entered, inner = block.enter(x, last_time, lowest)
+            parts = entered.each()
+            x, outer, S = block.mix(x, parts, last_channel, S)
+            after.append((inner, outer[:, -1, 0], S))
+            lowest = parts[0][..., 3, :, :].flatten(-2) if lowest is None else lowest
+        return (x, outer), after
+
+    def _stack(self) -> list[RWKV7Block]:
+        return [block for block in self.blocks if isinstance(block, RWKV7Block)]
 
     def tokens_at_once(self) -> int:
         """Bound what a chunk of evaluation keeps: each token has several vectors of its own."""

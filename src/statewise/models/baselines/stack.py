@@ -1,18 +1,52 @@
-"""What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout."""
+"""What recurrent networks of blocks share: an embedding, blocks one above the other, a last norm, and a readout.
+
+A block has three parts: what it computes of each token alone before time is mixed, the recurrence, and what it computes
+of each token alone after. The lowest block reads embeddings, so that its first part is computed once for each symbol.
+Where some answers are asked for, what follows is computed for the tokens that they depend on, and the highest block's
+last part where an answer is asked for: padding is computed in the recurrences alone.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from statewise.errors import TransitionError
 from statewise.models.interface import RecurrentModel
 
 Sequence = Float[Tensor, "batch time width"]
+Table = Float[Tensor, "row width"]
 # floats that the largest tensor of a chunk of evaluation may take
 CHUNK_FLOATS = 8_000_000
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What a block computes of each token alone, before time is mixed.
+
+    Args:
+        parts: [batch, time, ...] each, or [symbols, ...] where codes are given.
+        codes: the row of the parts that belongs to each token; None where tokens have parts of their own.
+    """
+
+    parts: tuple[Tensor, ...]
+    codes: Int[Tensor, "batch time"] | None = None
+
+    def each(self, begin: int = 0) -> tuple[Tensor, ...]:
+        """Return the parts of every token, [batch, time, ...], from number `begin` on."""
+        parts = self.parts[begin:]
+        return parts if self.codes is None else tuple(pick(part, self.codes) for part in parts)
+
+
+def pick(rows: Float[Tensor, "row *rest"], which: Int[Tensor, "*place"]) -> Tensor:
+    """Return the rows of numbers `which`; gradients of equal numbers are summed row by row, faster than by indexing."""
+    return F.embedding(which, rows.flatten(1)).unflatten(-1, rows.shape[1:])
 
 
 class Recurrence(nn.Module, ABC):
@@ -23,8 +57,74 @@ class Recurrence(nn.Module, ABC):
         """Return the state before the first input."""
 
     @abstractmethod
+    def enter(self, x: Float[Tensor, "*token width"]) -> tuple[Tensor, ...]:
+        """Compute what depends on each token alone, and is needed to mix over time or after it."""
+
+    @abstractmethod
+    def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
+        """Run over time from a state; return what `leave` needs, [batch, time, ...] each, and the last state."""
+
+    @abstractmethod
+    def leave(self, x: Float[Tensor, "*token width"], *mixed: Tensor) -> Float[Tensor, "*token width"]:
+        """Compute the output of each token from its input and from what was mixed."""
+
     def forward(self, x: Sequence, state: Any) -> tuple[Sequence, Any]:
         """Run from a state; return all outputs, and the state to go on from."""
+        mixed, state = self.mix(Entered(self.enter(x)), state)
+        return self.leave(x, *mixed), state
+
+
+def run_blocks(
+    blocks: Items[Recurrence], table: Table, codes: Int[Tensor, "batch time"], state: Items[Any]
+) -> tuple[Float[Tensor, "batch time width"], list[Any]]:
+    """Run blocks one above the other; return what the highest one makes of the tokens, and all states.
+
+    Args:
+        blocks: from the lowest to the highest.
+        table: the inputs that occur.
+        codes: which of them each token is.
+        state: of every block.
+    """
+    x, after = pick(table, codes), []
+    for place, (block, before) in enumerate(zip(blocks, state, strict=True)):
+        few = place == 0 and len(table) < codes.numel()
+        mixed, reached = block.mix(Entered(block.enter(table), codes) if few else Entered(block.enter(x)), before)
+        x = block.leave(x, *mixed)
+        after.append(reached)
+    return x, after
+
+
+def run_for_answers(
+    blocks: Items[Recurrence],
+    table: Table,
+    codes: Int[Tensor, "batch time"],
+    rows: Int[Tensor, " answer"],
+    places: Int[Tensor, " answer"],
+) -> Float[Tensor, "answer width"]:
+    """Run blocks from the beginning of sequences; return what the highest one makes of some tokens.
+
+    Args:
+        blocks: from the lowest to the highest.
+        table: the inputs that occur.
+        codes: which of them each token is.
+        rows: the sequence of each answer.
+        places: the token of it after which the answer is asked for.
+    """
+    batch, time = codes.shape
+    # answers depend on what comes before them in their sequence
+    last = places.new_full((batch,), -1).scatter_reduce(0, rows, places, "amax")
+    needed = torch.arange(time, device=codes.device) <= last.unsqueeze(1)
+    kept, asked = needed.flatten().nonzero().squeeze(1), rows * time + places
+    # of the tokens that are not kept anything may be read: no answer depends on it
+    where = (needed.flatten().cumsum(0) - 1).clamp(min=0).view(batch, time)
+    few = len(table) < len(kept)
+    x, inputs = (table, codes) if few else (pick(table, codes.flatten()[kept]), where)
+    for place, block in enumerate(blocks):
+        mixed, _ = block.mix(Entered(block.enter(x), inputs), block.init_state(batch))
+        chosen = asked if place == len(blocks) - 1 else kept
+        x = block.leave(pick(x, inputs.flatten()[chosen]), *(pick(part.flatten(0, 1), chosen) for part in mixed))
+        inputs = where
+    return x
 
 
 class StackedModel(RecurrentModel, ABC):
@@ -66,11 +166,14 @@ class StackedModel(RecurrentModel, ABC):
         self, tokens: Int[Tensor, "batch time"], state: list[Any]
     ) -> tuple[Float[Tensor, "batch time classes"], list[Any]]:
         """Run all blocks."""
-        x, after = self.embedding(tokens), []
-        for block, before in zip(self._stack(), state, strict=True):
-            x, reached = block(x, before)
-            after.append(reached)
+        x, after = run_blocks(self._stack(), self.embedding.weight, tokens, state)
         return self.readout(self.norm(x)), after
+
+    def answers(
+        self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
+    ) -> Float[Tensor, "answer classes"]:
+        """Run all blocks, but for padding."""
+        return self.readout(self.norm(run_for_answers(self._stack(), self.embedding.weight, tokens, rows, places)))
 
     def tokens_at_once(self) -> int:
         """Bound the largest tensor of a chunk."""

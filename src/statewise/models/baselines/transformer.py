@@ -8,15 +8,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.errors import RunError, TransitionError
+from statewise.models.baselines.stack import Entered, Recurrence, run_blocks, run_for_answers
 from statewise.models.interface import RecurrentModel
 
 Positions = Literal["learned", "none"]
+Cache = tuple[Tensor, Tensor]
 MAX_POSITIONS = 1024
 # floats that cached keys and values may take
 _CACHE_FLOATS = 100_000_000
 
 
-class TransformerBlock(nn.Module):
+class TransformerBlock(Recurrence):
     """Causal attention, then an MLP four times as wide; each with a norm before it and a residual around it."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -29,23 +31,34 @@ class TransformerBlock(nn.Module):
         self.widen = nn.Linear(width, 4 * width)
         self.narrow = nn.Linear(4 * width, width)
 
-    def forward(
-        self, x: Float[Tensor, "batch time width"], cache: tuple[Tensor, Tensor]
-    ) -> tuple[Float[Tensor, "batch time width"], tuple[Tensor, Tensor]]:
+    def init_state(self, batch: int) -> Cache:
+        """Return empty caches."""
+        weight = self.projection.weight
+        empty = weight.new_zeros(batch, self.heads, 0, len(weight) // self.heads)
+        return empty, empty
+
+    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Compute query, key and value, side by side."""
+        return (self.attention(self.ln_1(x)),)
+
+    def mix(self, entered: Entered, state: Cache) -> tuple[tuple[Tensor, ...], Cache]:
         """Attend to what was cached and to itself, never ahead."""
-        query, key, value = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for part in self.attention(self.ln_1(x)).chunk(3, dim=-1)
-        )
-        key, value = torch.cat([cache[0], key], dim=2), torch.cat([cache[1], value], dim=2)
-        earlier = key.shape[2] - query.shape[2]
+        (parts,) = entered.each()
+        query, key, value = parts.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        earlier = state[0].shape[2]
         if earlier:
-            seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=x.device).tril(earlier)
+            key, value = torch.cat([state[0], key], dim=2), torch.cat([state[1], value], dim=2)
+            seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=parts.device).tril(earlier)
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         else:
             attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.projection(attended.transpose(1, 2).flatten(2))
-        return x + self.narrow(F.gelu(self.widen(self.ln_2(x)), approximate="tanh")), (key, value)
+        return (attended.transpose(1, 2),), (key, value)
+
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Add what was attended to, then the MLP."""
+        (attended,) = mixed
+        x = x + self.projection(attended.flatten(-2))
+        return x + self.narrow(F.gelu(self.widen(self.ln_2(x)), approximate="tanh"))
 
 
 @final
@@ -88,30 +101,40 @@ class TransformerTracker(RecurrentModel):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def init_state(self, batch: int) -> list[tuple[Tensor, Tensor]]:
+    def init_state(self, batch: int) -> list[Cache]:
         """Return empty caches."""
-        weight = self.readout.weight
-        empty = weight.new_zeros(batch, self.heads, 0, weight.shape[1] // self.heads)
-        return [(empty, empty) for _ in self.blocks]
+        return [block.init_state(batch) for block in self._stack()]
 
     def run(
-        self, tokens: Int[Tensor, "batch time"], state: list[tuple[Tensor, Tensor]]
-    ) -> tuple[Float[Tensor, "batch time classes"], list[tuple[Tensor, Tensor]]]:
+        self, tokens: Int[Tensor, "batch time"], state: list[Cache]
+    ) -> tuple[Float[Tensor, "batch time classes"], list[Cache]]:
         """Run all blocks, after what is cached."""
-        x = self.embedding(tokens)
-        if self.positions is not None:
-            begin = state[0][0].shape[2]
-            if begin + tokens.shape[1] > MAX_POSITIONS:
-                raise RunError(
-                    f"a transformer with learned positions reads at most {MAX_POSITIONS} symbols, "
-                    f"got {begin + tokens.shape[1]}; use shorter sequences, or positions=none"
-                )
-            x = x + self.positions(torch.arange(begin, begin + tokens.shape[1], device=tokens.device))
-        after = []
-        for block, cache in zip(self.blocks, state, strict=True):
-            x, cache = block(x, cache)
-            after.append(cache)
+        x, after = run_blocks(self._stack(), *self._inputs(tokens, state[0][0].shape[2]), state)
         return self.readout(self.norm(x)), after
+
+    def answers(
+        self, tokens: Int[Tensor, "batch time"], rows: Int[Tensor, " answer"], places: Int[Tensor, " answer"]
+    ) -> Float[Tensor, "answer classes"]:
+        """Run all blocks, but for padding."""
+        return self.readout(self.norm(run_for_answers(self._stack(), *self._inputs(tokens, 0), rows, places)))
+
+    def _inputs(self, tokens: Int[Tensor, "batch time"], begin: int) -> tuple[Tensor, Tensor]:
+        """Return all inputs that can occur, and which of them each token is: symbols, or pairs of place and symbol."""
+        table = self.embedding.weight
+        if self.positions is None:
+            return table, tokens
+        end = begin + tokens.shape[1]
+        if end > MAX_POSITIONS:
+            raise RunError(
+                f"a transformer with learned positions reads at most {MAX_POSITIONS} symbols, "
+                f"got {end}; use shorter sequences, or positions=none"
+            )
+        places = torch.arange(tokens.shape[1], device=tokens.device) * len(table)
+        pairs = self.positions.weight[begin:end].unsqueeze(1) + table
+        return pairs.flatten(0, 1), tokens + places
+
+    def _stack(self) -> list[TransformerBlock]:
+        return [block for block in self.blocks if isinstance(block, TransformerBlock)]
 
     def sequences_at_once(self, length: int) -> int:
         """Bound the keys and values that a sequence leaves behind."""

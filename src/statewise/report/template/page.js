@@ -61,13 +61,14 @@
   const runs = data.runs.map((row) => {
     const config = { ...data.common, ...row.c };
     for (const name of row.x || []) delete config[name];
-    const scores = row.r || {}, lengths = Object.keys(scores).map(Number).sort((a, b) => a - b), last = lengths[lengths.length - 1];
+    const scores = row.r || {}, constants = row.b || {}, lengths = Object.keys(scores).map(Number).sort((a, b) => a - b), last = lengths[lengths.length - 1];
     return {
-      key: row.k, config, own: row.c || {}, scores, lengths, row,
+      key: row.k, config, own: row.c || {}, scores, constants, lengths, row,
       text: [row.k, row.s, config.task, config.model, config.recipe, `seed=${config.seed}`, `lr=${config.lr}`, row.e].join(" ").toLowerCase(),
       cells: {
         task: config.task, model: config.model, recipe: config.recipe, status: row.s, hidden: config.hidden, steps: row.n,
         lr: config.lr, seed: config.seed, inside: row.i, far: scores[data.far], longest: scores[last],
+        constantFar: constants[data.far], constantLongest: constants[last], constantInside: row.j, verdict: row.w,
         loss: row.l, seconds: row.t,
       },
     };
@@ -76,7 +77,8 @@
   const score = (value) => signed(value.toFixed(2)), whole = (value) => signed(String(value));
   const columns = [
     ["task", "task"], ["model", "model"], ["recipe", "recipe"],
-    ["far", `score at ${data.far.toLocaleString("en")}`, score], ["longest", "score, longest", score], ["inside", "score, training lengths", score], ["status", "status"],
+    ["far", `score at ${data.far.toLocaleString("en")}`, score], ["constantFar", "constant answer", score], ["longest", "score, longest", score], ["constantLongest", "constant, longest", score],
+    ["inside", "score, training lengths", score], ["constantInside", "constant, training lengths", score], ["verdict", "verdict"], ["status", "status"],
     ["hidden", "H", String], ["steps", "steps", (n) => n.toLocaleString("en")], ["lr", "rate", String], ["seed", "seed", String],
     ["loss", "loss", (n) => n.toPrecision(2)], ["seconds", "seconds", (n) => n.toFixed(1)],
   ];
@@ -137,8 +139,10 @@
     const made = make("div", null, { class: "details" });
     if (run.row.e) made.append(make("p", run.row.e, { class: "reason" }));
     const facts = [["key", run.key]];
-    if (run.row.i !== undefined) facts.push(["score, training lengths", whole(run.row.i)]);
-    run.lengths.forEach((length) => facts.push([`score at ${length.toLocaleString("en")}`, whole(run.scores[length])]));
+    const beside = (value, constant) => whole(value) + (constant === undefined ? "" : `, constant ${whole(constant)}`);
+    if (run.row.i !== undefined) facts.push(["score, training lengths", beside(run.row.i, run.row.j)]);
+    run.lengths.forEach((length) => facts.push([`score at ${length.toLocaleString("en")}`, beside(run.scores[length], run.constants[length])]));
+    if (run.row.w) facts.push(["verdict", run.row.w]);
     if (run.row.l !== undefined) facts.push(["last loss", run.row.l.toPrecision(4)]);
     if (run.row.p !== undefined) facts.push(["parameters", run.row.p.toLocaleString("en")]);
     if (run.row.f) facts.push(["finished", `${run.row.f} UTC`]);
