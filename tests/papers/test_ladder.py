@@ -9,6 +9,7 @@ from statewise.papers.cards import LENGTHS, Card, Standing
 from statewise.papers.rungs import RUNGS
 from statewise.sweep.terms import SETTINGS
 from statewise.sweep.trials import Trial
+from tests.command import ROOT
 from tests.sweep.test_trials import recorded
 
 CLASSES = {
@@ -79,3 +80,13 @@ def test_a_card_names_the_highest_rung_reached_and_the_first_that_was_not():
     assert card.failed == RUNGS[1]
     assert card.count == 2
     assert card.to_dict()["reached"] == RUNGS[2].task
+
+
+def test_the_page_of_the_ladder_has_every_score_of_its_cards(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    made = __import__("make_ladder")
+    card = Card("full", (standing(0, 1.0, 0.996, 0.0), standing(1, 0.21, 0.21, 0.2)))
+    page = made.page([card])
+    assert "| `full` | **1.00** | 0.21 | 1 |" in page
+    assert "| Tomita 4 | ✓ | 1.00 | 0.00 | 0.00 | 0.21 | 0.21 0.21 0.20 |" in page
+    assert "highest: flip-flop, first not reached: Tomita 4" in page
