@@ -17,6 +17,7 @@ from statewise.runs.run import load as load_directory
 from statewise.store.database import DATABASE
 from statewise.store.rows import need_key
 from statewise.store.store import Store
+from statewise.tasks import SequenceSource, build_source
 
 _MARK = "#"
 
@@ -61,8 +62,11 @@ def source_of(store: Store, record: Record) -> bytes | None:
     return None if record.config.source is None else store.text(record.config.source)
 
 
-def _machine_of(store: Store, record: Record) -> Machine:
-    """Build the machine of a run; one that its name does not build must be in the store, or in its file as it was."""
+def _machine_of(store: Store, record: Record) -> Machine | SequenceSource:
+    """Build the machine, or the sequences, of a run.
+
+    A machine that its name does not build must be in the store, or in its file as it was.
+    """
     options, key = record.config, need_key(record)
     if options.machine is not None:
         text = store.text(options.machine)
@@ -70,7 +74,10 @@ def _machine_of(store: Store, record: Record) -> Machine:
             raise _no_machine(store, record, "was given as a value and is not kept")
         return from_json(text.decode())
     if not from_file(options.task):
-        return machine(options.task)
+        built = build_source(options.task)
+        if isinstance(built, SequenceSource) and built.digest != options.sequences:
+            raise _no_machine(store, record, "has sequences in files that have changed since")
+        return built
     # the text is part of the key, so that the right one is known when it is seen
     for text in store.texts():
         read = text.decode(errors="replace")
