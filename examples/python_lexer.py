@@ -75,8 +75,9 @@ def draw_windows(files: list[Path], count: int, seed: int) -> list[dict[str, lis
     windows = []
     for turn in range(count):
         number, first = drawn.choice(holding[sorted(holding)[turn % len(holding)]])
-        source, states = (part[first : first + drawn.randint(WINDOW // 2, WINDOW)] for part in texts[number])
-        windows.append({"word": symbols_of(source), "labels": states[: len(source)]})
+        last = first + drawn.randint(WINDOW // 2, WINDOW)
+        source, states = (part[first:last] for part in texts[number])
+        windows.append({"word": symbols_of(source), "labels": list(states)})
     return windows
 
 
