@@ -27,7 +27,7 @@ def lexer_states(source: str) -> list[str]:
     and only the third makes it a triple one.
     """
     starts = [0]
-    for line in source.splitlines(keepends=True):
+    for line in io.StringIO(source):
         starts.append(starts[-1] + len(line))
     states = ["code"] * len(source)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -64,7 +64,7 @@ def standard_library() -> list[Path]:
 
 
 def draw_windows(files: list[Path], count: int, seed: int) -> list[dict[str, list[str]]]:
-    """Draw windows of at most 64 characters that begin at a line of code; each state is in as many of them."""
+    """Draw windows of 32 to 64 characters that begin at a line of code, around each state as often as any other."""
     drawn, holding = random.Random(seed), {}
     texts = [(source, lexer_states(source)) for source in (file.read_text() for file in files)]
     for number, (source, states) in enumerate(texts):

@@ -60,7 +60,7 @@ class Sample(Result):
         span = f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
         return [
             ("sequences", f"{self.count:,} of {self.machine or 'a machine'}, {span} symbols long"),
-            ("constant answer", f"right at the end of {self.constant:.3f} of them"),
+            ("constant answer", f"correct at the end of {self.constant:.3f} of them"),
             ("path", str(self.path)),
         ]
 

@@ -27,7 +27,7 @@ from statewise.machines.machine_files import to_json
 from statewise.models.table import is_own, spec_of
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
-from statewise.tasks import SequenceTask, Task, sampling_of
+from statewise.tasks import BEYOND_SYMBOLS, SequenceTask, Task, sampling_of
 from statewise.tasks.words import WordsSource, evaluation_source
 from statewise.tasks.words_task import WordsTask
 from statewise.training.metrics import Metrics, Score, SuiteScore
@@ -258,6 +258,8 @@ def _score_line(score: Score) -> str:
 def _suite_lines(suite: SuiteScore, wrong: list[str] | None) -> Lines:
     reach = f"{counted(suite.transitions, 'transition')}, sequences of up to {suite.longest:,} symbols"
     lines = [(suite.suite, f"accuracy {suite.accuracy:.3f}  {suite.correct:,} of {suite.words:,} correct  {reach}")]
+    if suite.unread:
+        lines.append(("", f"{counted(suite.unread, 'sequence')} of the suite too long for the model"))
     return lines if wrong is None else [*lines, ("wrong on", shorten(" ".join(wrong), 200))]
 
 
@@ -336,8 +338,11 @@ def _count_of(words: int | PathLike) -> int | None:
 def _evaluated_on(run: Run, file: Path | None, tests: str) -> SequenceTask:
     """Return what a run is evaluated on: its own task, or the sequences of a file in its names."""
     if file is not None:
-        if run.supervision == "chain":
-            raise RunError("the network was trained on chains of thought; evaluate it on its own task")
+        if run.supervision in BEYOND_SYMBOLS:
+            raise RunError(
+                f"the network was trained with supervision {run.supervision}, which reads more than symbols; "
+                "evaluate it on its own task"
+            )
         source = evaluation_source(file, run.source, "the network")
         return WordsTask(source, source.sets, source.aligned, run.lengths, "aligned" if source.aligned else "final")
     task = run.task

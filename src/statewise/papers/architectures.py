@@ -47,9 +47,8 @@ KNOWN = (
     Known("gru", _NON_LINEAR, "arXiv:1906.01615", can=_ALL),
     Known(
         "slstm",
-        "non-linear, head-mixing recurrence: as the LSTM",
+        "non-linear, head-mixing recurrence; no theorem is known to us",
         "arXiv:2405.04517",
-        can=_ALL,
         reported="G 1/.787/.178; W 33/100/28/100",
     ),
     Known("mlstm", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS, reported="G .087/.040/.114; W 52/100/29/53"),
@@ -67,6 +66,12 @@ KNOWN = (
         "arXiv:2405.17394",
         cannot=_GROUPS,
         reported="G 0/.095/.123",
+    ),
+    Known(
+        "mamba3",
+        "scalar decay times rotations of planes: in one layer they commute, so Abelian groups alone",
+        "arXiv:2404.08819",
+        cannot=("non-solvable group",),
     ),
     Known(
         "transformer",
@@ -101,7 +106,6 @@ KNOWN = (
         "pd_ssm",
         "one layer tracks every machine of as many states as its state has entries",
         "arXiv:2509.22284",
-        can=_ALL,
         reported="W-tasks 99.5/99.7/96.2/99.9; A5 and S5 100 %",
     ),
     Known("slice", "dense blocks track what fits into them", "arXiv:2505.17761", reported="block 4: W 99.8/86/54/95"),

@@ -7,6 +7,7 @@ import torch
 
 from statewise.errors import StatewiseError, StoreError
 from statewise.machines import machine
+from statewise.machines.catalogue import from_file
 from statewise.models import SequenceModel
 from statewise.models.table import LEVELS, kind_of
 from statewise.report.entries import Entry
@@ -19,10 +20,12 @@ def kept_network(store: Store, record: Record) -> SequenceModel | None:
     """Rebuild the network of a run; None where its weights are not kept, or fit no network of its options.
 
     Damaged weights are warned of, and all else that a page shows is still shown. A user's own class is never imported,
-    and a machine that its name does not build is not in the store.
+    and of machines only those that a name of the catalogue builds are known to be what they were.
     """
     options, kind = record.config, kind_of(record.config.model)
     if kind is None or kind.name not in LEVELS or record.key is None or options.machine is not None:
+        return None
+    if from_file(options.task):
         return None
     try:
         weights = store.weights(record.key)

@@ -33,11 +33,10 @@ def constant_share(machine: Machine, legal: Bool[np.ndarray, "state symbol"], le
     """Return how often the best constant answer is right where each symbol is uniform among those that may follow."""
     chances = np.zeros(machine.states)
     chances[machine.start] = 1.0
-    step = np.zeros((machine.states, machine.states))
     before, symbol = np.nonzero(legal)
-    np.add.at(step, (before, machine.delta[before, symbol]), 1.0 / legal.sum(axis=1)[before])
+    after, shares = machine.delta[before, symbol], 1.0 / legal.sum(axis=1)[before]
     for _ in range(length):
-        chances = chances @ step
+        chances = np.bincount(after, weights=chances[before] * shares, minlength=machine.states)
     return float(np.bincount(machine.outputs, weights=chances).max())
 
 

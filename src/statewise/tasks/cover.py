@@ -21,6 +21,8 @@ def draw_cover(
     """
     legal = legal_moves(machine)
     cover = transition_cover(machine, legal)
+    if not cover:
+        raise TaskError("every symbol leads to an error from the start, so there is no sequence; use another machine")
     if len(lengths) < len(cover):
         raise TaskError(
             f"the transition cover has {len(cover):,} sequences, {len(lengths):,} are asked for; ask for as many"

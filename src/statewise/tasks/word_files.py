@@ -62,7 +62,7 @@ class WordFile:
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[Sequence[Any], Any]], name: str = "words") -> "WordFile":
         """Take pairs of a sequence and its label, or of a sequence and a list of labels, as lines 1, 2, and so on."""
-        found = [(word, labels.tolist() if hasattr(labels, "tolist") else labels) for word, labels in pairs]
+        found = [_pair(line, pair) for line, pair in enumerate(_listed(pairs), 1)]
         aligned = any(isinstance(labels, list | tuple) for _, labels in found)
         words = []
         for line, (word, labels) in enumerate(found, 1):
@@ -71,6 +71,23 @@ class WordFile:
             listed = labels if isinstance(labels, list | tuple) else [labels]
             words.append(_checked(line, symbols, [name_of(where, "label", label) for label in listed], aligned))
         return cls(name, tuple(words), aligned)
+
+
+def _listed(pairs: object) -> list[Any]:
+    if isinstance(pairs, Iterable):
+        return list(pairs)
+    raise WordsError(f"the sequences are {shorten(repr(pairs))}; expected a file, or pairs of a sequence and its label")
+
+
+def _pair(line: int, pair: Any) -> tuple[Sequence[Any], Any]:
+    """Return a sequence and its label or labels; what is no such pair is one sentence."""
+    try:
+        word, labels = pair
+        return list(word), labels.tolist() if hasattr(labels, "tolist") else labels
+    except (TypeError, ValueError):
+        raise WordsError(
+            f"pair {line} is {shorten(repr(pair), 40)}; expected a sequence of symbols and its label, or its labels"
+        ) from None
 
 
 # the line, the sequence and the labels as they are written

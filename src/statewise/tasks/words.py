@@ -19,7 +19,7 @@ from jaxtyping import Int
 
 from statewise.errors import TaskError, WordsError, shorten
 from statewise.expressions import Call
-from statewise.tasks.batches import Supervision
+from statewise.tasks.batches import BEYOND_SYMBOLS, Supervision
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
 from statewise.tasks.source import Names, SequenceSource, Source
 from statewise.tasks.word_files import LABELS, TOKENS, LabelledWord, WordFile, in_order, read_word_file
@@ -85,7 +85,7 @@ class WordsSource(SequenceSource):
         """Make a task of these sequences."""
         if samples is not None or validation:
             raise TaskError("sets of sequences are as large as they are; leave samples and validation out")
-        if supervision == "chain" or (supervision == "aligned" and not self.aligned):
+        if supervision in BEYOND_SYMBOLS or (supervision == "aligned" and not self.aligned):
             known = "after each symbol" if self.aligned else "at the end only"
             raise TaskError(
                 f"the sequences have labels {known}, supervision is {supervision}; "

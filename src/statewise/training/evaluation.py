@@ -125,9 +125,8 @@ def _score(
 def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
     """Evaluate a model on a conformance suite of its task's machine."""
     machine = task.machine
-    words = conformance_suite(suite, machine, legal_moves(machine))
-    if model.longest is not None:
-        words = [word for word in words if task.written_length(len(word)) <= model.longest]
+    whole = conformance_suite(suite, machine, legal_moves(machine))
+    words = [word for word in whole if model.longest is None or task.written_length(len(word)) <= model.longest]
     correct, wrong, walked = 0, None, set[int]()
     for _, group in itertools.groupby(words, key=len):
         tokens = np.array(list(group), dtype=np.int64)
@@ -138,7 +137,7 @@ def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
         correct += int(right.sum())
         if wrong is None and not right.all():
             wrong = tuple(tokens[int(np.argmin(right))].tolist())
-    return SuiteScore(suite, len(words), correct, len(words[-1]), len(walked), wrong)
+    return SuiteScore(suite, len(words), correct, len(words[-1]), len(walked), len(whole) - len(words), wrong)
 
 
 def _answers(model: SequenceModel, task: SequenceTask, tokens: np.ndarray) -> Tensor:

@@ -118,6 +118,7 @@ class SuiteScore:
         correct: how many were answered correctly.
         longest: symbols of the longest.
         transitions: how many pairs of a state and a symbol they walk.
+        unread: sequences of the suite that are too long for the model.
         wrong: a shortest sequence that was answered wrongly; None if there is none.
     """
 
@@ -126,6 +127,7 @@ class SuiteScore:
     correct: int
     longest: int
     transitions: int
+    unread: int
     wrong: tuple[int, ...] | None
 
     @property

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from statewise.errors import RunError, StatewiseError, shorten, unknown_name
 from statewise.files import reason_of
 from statewise.machines import Machine, machine
+from statewise.machines.catalogue import from_file
 from statewise.models.table import kind_of
 from statewise.tasks import (
     Lengths,
@@ -232,7 +233,7 @@ def resolve(
     found = validate_options(RECIPES[recipe] | by_model | fixed | _of_source(given, kept) | given)
     if recipe == "stated" or "draws" in given or isinstance(kept, SequenceSource):
         return found
-    return found.model_copy(update={"draws": _draws(found.task if kept is None else kept, found.longest)})
+    return found.model_copy(update={"draws": _draws(found.task, kept, found.longest)})
 
 
 def validate_options(given: Mapping[str, Any]) -> RunOptions:
@@ -253,13 +254,22 @@ def _of_source(given: Mapping[str, Any], kept: Machine | SequenceSource | None) 
     return dict(built.defaults(given)) if isinstance(built, SequenceSource) else {}
 
 
-@lru_cache(maxsize=4_096)
-def _draws(task: str | Machine, longest: int) -> Sampling:
-    """Return how a task's training sequences are drawn in our recipe; a name that builds none is refused later."""
+def _draws(task: str, kept: Machine | SequenceSource | None, longest: int) -> Sampling:
+    """Return how training sequences are drawn in our recipe; a name that builds no machine is refused later."""
     try:
-        return draws_for(machine(task) if isinstance(task, str) else task, longest)
+        if isinstance(kept, Machine):
+            return draws_for(kept, longest)
+        if kept is not None or not has_machine(task):
+            return "uniform"
+        # a file may change while a process runs
+        return draws_for(machine(task), longest) if from_file(task) else _draws_by_name(task, longest)
     except StatewiseError:
         return "uniform"
+
+
+@lru_cache(maxsize=4_096)
+def _draws_by_name(task: str, longest: int) -> Sampling:
+    return draws_for(machine(task), longest)
 
 
 def _check_names(given: Mapping[str, Any]) -> None:
