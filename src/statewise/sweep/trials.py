@@ -104,6 +104,7 @@ class Trial:
         records: of the chosen setting, one for each seed.
         tuning: of the first seed, one for each setting that was tried.
         reads: the longest sequence that the model reads; None is any.
+        refused: why nothing was run.
     """
 
     task: str
@@ -112,6 +113,7 @@ class Trial:
     records: tuple[Record, ...] = ()
     tuning: tuple[Record, ...] = ()
     reads: int | None = None
+    refused: str | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -183,7 +185,7 @@ class Trial:
     def reason(self) -> str | None:
         """Why its runs have no score, where they have none."""
         why = next((record.reason for record in self.records if record.status == "failed"), None)
-        return why or ("training diverged" if self.count("diverged") else None)
+        return self.refused or why or ("training diverged" if self.count("diverged") else None)
 
 
 def trial_of(task: str, model: str, records: Iterable[Record], reads: int | None = None) -> Trial:
