@@ -1,14 +1,17 @@
 """Write docs/ladder.md and the pictures of results/ladder from the records of results/ladder.jsonl.gz.
 
-The records are exported from the store of `statewise ladder`: `statewise runs STORE --out results/ladder.jsonl.gz`.
+The records are exported from the store of `statewise ladder`: `statewise runs STORE --out results/ladder.jsonl.gz`. The
+rows of the learner without gradients are those of benchmarks/ladder_learner.py.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from statewise.models.table import BASELINES, LEVELS, kind_of
 from statewise.papers.architectures import known_of, legend_of, predicted, statement_of
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, cards_of
+from statewise.papers.ladder_learner import LEARN, SEQUENCES, LearnerRow, learner_card, read_rows
 from statewise.papers.rungs import RUNGS
 from statewise.report.ladder_cards import MARKS, draw_card, draw_overview, headline, short_name, size_of
 from statewise.store.record_files import read_records
@@ -18,6 +21,7 @@ from statewise.wording import fixed
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS, PICTURES = ROOT / "docs" / "ladder.md", ROOT / "results" / "ladder.jsonl.gz", ROOT / "results" / "ladder"
+ROWS = ROOT / "results" / "ladder-learner.jsonl"
 TERMS = Terms(3_000, LENGTHS, 500)
 
 HEAD = """# The ladder
@@ -53,6 +57,8 @@ def beside_theory(cards: Sequence[Card]) -> str:
     lines = [_line(["model", "theory", "can, and did", "can, and did not", "cannot, but did", "reported"])]
     lines.append("|" + " --- |" * 6)
     for card in cards:
+        if card.model == LEARN:
+            continue
         said = [(predicted(card.model, standing.rung), standing.reached) for standing in card.standings]
         counts = [str(sum(pair == wanted for pair in said)) for wanted in ((True, True), (True, False), (False, True))]
         known = known_of(card.model)
@@ -96,6 +102,25 @@ def details(card: Card) -> str:
     return "\n".join(lines)
 
 
+def without_gradients(rows: Sequence[LearnerRow]) -> str:
+    """Return what the learner found on each rung: medians over seeds, and every method that was chosen."""
+    lines = [_line(["rung", "method", "states", "answers explained", "transitions not walked", "seconds"])]
+    lines.append("|" + " --- |" * 6)
+    for rung in RUNGS:
+        found = [row for row in rows if row.task == rung.task]
+        reason = next((row.reason for row in found if row.reason is not None), None)
+        if reason is not None or not found:
+            lines.append(_line([rung.label, reason or "–", *["–"] * 4]))
+            continue
+        methods = ", ".join(dict.fromkeys(str(row.method) for row in found))
+        states, explained, open_edges = (
+            median(getattr(row, name) for row in found) for name in ("states", "explained", "undetermined")
+        )
+        seconds = f"{median(row.seconds for row in found):.1f}"
+        lines.append(_line([rung.label, methods, f"{states:g}", fixed(explained), f"{open_edges:g}", seconds]))
+    return "\n".join(lines)
+
+
 def rungs() -> str:
     """Return what each rung is, and what is known of it."""
     lines = [_line(["rung", "task", "transition monoid", "what is known"]), "|" + " --- |" * 4]
@@ -103,8 +128,8 @@ def rungs() -> str:
     return "\n".join(lines)
 
 
-def page(cards: Sequence[Card]) -> str:
-    """Return the whole page."""
+def page(cards: Sequence[Card], rows: Sequence[LearnerRow] = ()) -> str:
+    """Return the whole page; the rows are those of the learner."""
     bold = (
         f"Medians over seeds at length {FAR}; 0 is chance, 1 is perfect. Bold: at least {REACHED:g}, and better than "
         "the constant answer."
@@ -128,10 +153,18 @@ def page(cards: Sequence[Card]) -> str:
         beside_theory(cards),
         "",
     ]
+    if rows:
+        about = (
+            f"`{LEARN}` trains no network: it merges states that the answers after each symbol of {SEQUENCES:,} "
+            "training sequences do not tell apart, and tries least squares too where some transitions are not walked. "
+            "Medians over seeds. State merging lets a transition that no sequence walks lead back to its own state."
+        )
+        parts += ["## Without gradients", "", about, "", without_gradients(rows), ""]
     parts += [f"Terms, the same for every model: {TERMS}.", "", "## Cards", ""]
     parts += ["\n\n".join(details(card) for card in cards), ""]
     parts.append(
-        "The records behind every number are `results/ladder.jsonl.gz`; `docs/make_ladder.py` writes this page."
+        "The records behind every number are `results/ladder.jsonl.gz` and `results/ladder-learner.jsonl`; "
+        "`docs/make_ladder.py` writes this page."
     )
     return "\n".join(parts) + "\n"
 
@@ -167,6 +200,7 @@ def _line(values: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    found = read_cards(RECORDS)
+    learned = read_rows(ROWS)
+    found = [*read_cards(RECORDS), learner_card(learned, TERMS)]
     draw(found)
-    PAGE.write_text(page(found))
+    PAGE.write_text(page(found, learned))

@@ -10,9 +10,13 @@ from torch import nn
 
 import statewise as sw
 from statewise.machines import Machine
+from statewise.models import TABLE
 from statewise.papers.rungs import RUNGS
 from statewise.store import Store
-from statewise.sweep.terms import SETTINGS
+from statewise.sweep.terms import SETTINGS, Terms
+from statewise.tasks import build_source
+from statewise.tasks.word_files import WordFile
+from statewise.tasks.words import SHARES, split_words
 from tests.command import ROOT, statewise
 
 SMALL = ("--steps", 20, "--hidden", 8, "--words", 40, "--lengths", "10,30")
@@ -162,6 +166,104 @@ def test_what_a_model_cannot_read_and_what_fails_is_in_the_table(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def parity_pairs(*lengths):
+    """Words of these lengths, each with the parity of its ones after each symbol."""
+    words = [f"{n:0{length}b}" for length in lengths for n in range(40)]
+    return [(word, [word[:end].count("1") % 2 for end in range(1, len(word) + 1)]) for word in words]
+
+
+def test_labelled_sequences_are_a_task_with_scores_of_their_own_lengths_and_resumed(tmp_path):
+    for name, lengths in (("train", (6, 7)), ("long", (9, 12))):
+        lines = [json.dumps({"word": word, "labels": labels}) for word, labels in parity_pairs(*lengths)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    what = ("--words", "train.jsonl", "--test-words", "long.jsonl", "--task", "parity", "--model", "diagonal")
+    call = ("compare", *what, "--seeds", 2, "--steps", 10, "--hidden", 8, "--lengths", "10", "--store", "runs")
+    done = statewise(*call, "--csv", "c.csv", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)
+    machine, own = first["rows"]
+    assert own["task"] == 'words("train.jsonl", test="long.jsonl")'
+    assert own["training_lengths"] == [1, 7]
+    assert set(own["scores"]) == set(own["constant"]) == {"9", "12"}
+    assert set(machine["scores"]) == {"10"}
+    assert own["verdict"] is None
+    assert machine["verdict"] is not None
+    with Store.open(tmp_path / "runs") as store:
+        seeds = {r.config.seed: r.pooled for r in store.records() if (r.config.loss, r.config.lr) == _chosen(own, r)}
+    assert own["pooled"] == [seeds[0].score, seeds[1].score]
+    assert own["pooled_constant"] == seeds[0].constant
+    again = json.loads(statewise(*call, "--json", cwd=tmp_path).stdout)
+    assert (first["ran"] > 0, again["ran"]) == (True, 0)
+    assert again["rows"] == first["rows"]
+    with (tmp_path / "c.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [bool(row["score_pooled"]) for row in rows] == [False, True]
+    assert float(rows[1]["score_pooled"]) == pytest.approx(sum(own["pooled"]) / 2)
+
+
+def _chosen(row, record):
+    """The setting of a row, for the records of its task only."""
+    return (row["loss"], row["lr"]) if record.config.task == row["task"] else None
+
+
+def test_all_models_train_alike_on_a_task_without_a_machine_whatever_their_recipes():
+    terms = Terms(steps=30, test_lengths=(10,), words=50)
+    recipes = {"model", "weight_decay", "readout", "embedding"}
+    for task in ("bracket_arithmetic(5)", 'words("unread.csv")'):
+        pairs = WordFile.from_pairs(parity_pairs(6, 7))
+        source = split_words(pairs, SHARES, task) if "words" in task else build_source(task)
+        options = [
+            terms.options(task, name, SETTINGS[0], 0, kept=source).model_dump(exclude=recipes)
+            for kind in TABLE
+            for name in kind.examples
+        ]
+        assert all(found == options[0] for found in options)
+
+
+def test_pairs_in_memory_are_compared_by_what_each_model_reads_and_resumed(tmp_path):
+    class Short(Counter):
+        longest = 8
+
+    class Tiny(Counter):
+        longest = 3
+
+    given = {"words": parity_pairs(6, 7, 12), "models": [Short, Tiny, "rnn"], "shares": (0.5, 0.2, 0.3)}
+    given |= {"seeds": 1, "steps": 3, "hidden": 8, "store": tmp_path / "runs"}
+    with pytest.raises(sw.StatewiseError, match="leave the files"):
+        sw.compare(**given, test_words="long.csv")
+    first = sw.compare(**given)
+    short, tiny, rnn = first.cells
+    assert short.trial.records == tiny.trial.records == ()
+    assert list(rnn.scores) == [6, 7, 12]
+    assert rnn.pooled is not None
+    assert "reads at most 8" in str(first)
+    again = sw.compare(**given)
+    assert (first.ran > 0, again.ran) == (True, 0)
+    assert again.to_dict()["rows"] == first.to_dict()["rows"]
+    other = sw.compare(**(given | {"words": given["words"][1:]}))
+    assert other.ran == first.ran
+
+
+def test_a_test_set_that_a_model_reads_in_part_has_no_score_as_a_whole(tmp_path, monkeypatch):
+    class Short(Counter):
+        longest = 10
+
+    monkeypatch.chdir(tmp_path)
+    for name, lengths in (("train", (6, 7)), ("long", (9, 12))):
+        lines = [json.dumps({"word": word, "labels": labels}) for word, labels in parity_pairs(*lengths)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    found = sw.compare(
+        ['words("train.jsonl", test="long.jsonl")'], [Short, "transformer"], seeds=1, steps=2, hidden=8, plot="p.svg"
+    )
+    short, transformer = found.cells
+    assert list(short.scores) == [9]
+    assert short.pooled is None
+    assert list(transformer.scores) == [9, 12]
+    assert transformer.pooled is not None
+    assert "reads at most 10" in str(found)
+    assert "words" in (tmp_path / "p.svg").read_text()
+
+
 @pytest.mark.parametrize("command", ["compare", "ladder"])
 def test_too_many_models_are_one_sentence_at_once(command, tmp_path):
     models = [f"block({size})" for size in range(1, 100_001)]
@@ -179,6 +281,9 @@ def test_too_many_models_are_one_sentence_at_once(command, tmp_path):
         (("compare", "--task", "nope", "--model", "full"), 'unknown machine "nope"'),
         (("compare", "--task", "parity", "--model", "full", "--plot", "x.pdf"), "not a .png or .svg"),
         (("compare", "--task", "parity", "--model", "full", "--engine", "cloud"), 'unknown engine "cloud"'),
+        (("compare", "--words", "none.csv", "--model", "full"), "no such file"),
+        (("compare", "--task", "parity", "--model", "full", "--shares", "0.8,0.1,0.1"), "give them with --words"),
+        (("compare", "--model", "full"), "nothing to compare"),
         (("ladder", "--model", "nope"), 'unknown model "nope"'),
         (("ladder", "--model", "full", "--card", "x.pdf"), "not an .html, .png or .svg"),
         (("ladder", "--model", "full", "--seeds", "0"), "seeds is 0"),

@@ -2,13 +2,17 @@
 
 import pytest
 
-from statewise.machines import analyse, machine
+from statewise.errors import StatewiseError
+from statewise.machines import Machine, analyse, machine
 from statewise.models import TABLE
 from statewise.papers.architectures import KNOWN, known_of, predicted, statement_of
 from statewise.papers.cards import LENGTHS, Card, Standing
+from statewise.papers.ladder_learner import choose_machine, learn_rung, learner_card, read_rows
 from statewise.papers.rungs import RUNGS
-from statewise.sweep.terms import SETTINGS
+from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trials import Trial
+from statewise.theory.learning.labelled import count_words
+from statewise.theory.learning.tables import Fitted
 from tests.command import ROOT
 from tests.sweep.test_trials import recorded
 
@@ -90,3 +94,88 @@ def test_the_page_of_the_ladder_has_every_score_of_its_cards(monkeypatch):
     assert "| `full` | **1.00** | 0.21 | 1 |" in page
     assert "| Tomita 4 | ✓ | 1.00 | 0.00 | 0.00 | 0.21 | 0.21 0.21 0.20 |" in page
     assert "highest: flip-flop, first not reached: Tomita 4" in page
+
+
+TERMS = Terms(3_000, LENGTHS, 20)
+
+
+@pytest.mark.parametrize("task", ["parity", "symmetric(3)", "modular_arithmetic(5)"])
+def test_the_learner_finds_the_machine_from_the_sequences_that_networks_read(task):
+    row = learn_rung(task, 1, TERMS)
+    assert row.explained == 1
+    assert [score.score for score in row.scores] == [1, 1, 1]
+    assert [score.length for score in row.scores] == list(LENGTHS)
+    assert row == learn_rung(task, 1, TERMS).model_copy(update={"seconds": row.seconds})
+
+
+def test_the_learner_is_tested_on_the_sequences_of_networks():
+    row = learn_rung("tomita(4)", 0, TERMS)
+    task = TERMS.options("tomita(4)", "lstm", SETTINGS[0], 0).build_task()
+    for score in row.scores:
+        finals = task.test(0, score.length, TERMS.words).finals.tolist()
+        assert score.majority == max(finals.count(0), finals.count(1)) / TERMS.words
+
+
+# they answer b with y; the first stays in y, the second leaves it by a, and the third by b for ever
+STAYS, LEAVES, SINKS = (
+    Machine(delta, outputs=outputs, alphabet=("a", "b"), output_names=("x", "y"))
+    for delta, outputs in (
+        ([[0, 1], [1, 1]], [0, 1]),
+        ([[0, 1], [0, 1]], [0, 1]),
+        ([[0, 1], [1, 2], [2, 2]], [0, 1, 0]),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("merged", "fitted", "after_b", "method"),
+    [
+        # nothing is read after b, where all explain alike
+        (STAYS, LEAVES, [], "rpni"),
+        (SINKS, LEAVES, [], "least-squares"),
+        (LEAVES, SINKS, [], "rpni"),
+        # b a ends in y, which is wrong for one of them
+        (STAYS, LEAVES, [((1, 0), 1)], "rpni"),
+        (LEAVES, STAYS, [((1, 0), 1)], "least-squares"),
+        # every transition is walked, so that least squares is not asked
+        (LEAVES, STAYS, [((1, 0), 1), ((1, 1), 1)], "rpni"),
+    ],
+)
+def test_the_learner_keeps_what_explains_more_then_the_smaller_then_state_merging(
+    merged, fitted, after_b, method, monkeypatch
+):
+    pairs = [((0,), 0), ((1,), 1), *after_b]
+    data = count_words(("a", "b"), ("x", "y"), *zip(*pairs, strict=True))
+    monkeypatch.setattr("statewise.papers.ladder_learner.merge_states", lambda data: merged)
+    monkeypatch.setattr("statewise.papers.ladder_learner.fit_tables", lambda data: Fitted(fitted, 1.0))
+    found = choose_machine(data)
+    assert found == (method, {"rpni": merged, "least-squares": fitted}[method])
+
+
+def test_large_alphabets_are_not_run_and_have_no_score_on_the_card():
+    rows = [learn_rung(task, seed, TERMS) for task in ("parity", "symmetric(5)") for seed in range(2)]
+    card = learner_card(rows, TERMS)
+    parity, s5 = card.standings
+    assert (parity.reached, parity.trial.seeds, card.count) == (True, (0, 1), 1)
+    assert s5.middle(500) is None
+    assert s5.trial.reason == "not run: 120 symbols"
+    assert card.seconds == pytest.approx(sum(row.seconds for row in rows))
+
+
+def test_rows_of_the_learner_are_written_and_read_and_others_refused(tmp_path):
+    rows, file = [learn_rung(task, 0, TERMS) for task in ("parity", "symmetric(5)")], tmp_path / "rows.jsonl"
+    file.write_text("".join(row.model_dump_json(exclude_unset=True) + "\n" for row in rows))
+    assert read_rows(file) == rows
+    file.write_text('{"task": "parity"}\n')
+    with pytest.raises(StatewiseError, match="no rows of the learner"):
+        read_rows(file)
+
+
+def test_the_page_has_the_learner_beside_the_models(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    made = __import__("make_ladder")
+    rows = read_rows(made.ROWS)
+    assert {(row.task, row.seed) for row in rows} == {(rung.task, seed) for rung in RUNGS for seed in range(3)}
+    page = made.page([learner_card(rows, made.TERMS)], rows)
+    assert "| `learn` | **1.00** |" in page
+    assert "| S5 | not run: 120 symbols |" in page

@@ -5,7 +5,7 @@ import pytest
 from statewise.errors import GridError
 from statewise.models import TABLE
 from statewise.runs.record import FORMAT, Record, RecordedScore
-from statewise.sweep.terms import LONGEST, SETTINGS, Terms
+from statewise.sweep.terms import LONGEST, SETTINGS, Terms, readable
 from statewise.sweep.trials import check_size, on_terms, trial_of, trials_of
 
 TERMS = Terms(steps=30, test_lengths=(10, 500), words=50, hidden=12)
@@ -72,7 +72,7 @@ def test_a_length_that_a_model_cannot_read_has_no_score():
     trial = trial_of("parity", "full", [recorded(SETTINGS[0], 0, 1.0, 1.0)], reads=100)
     assert trial.scores(500) is None
     assert trial.scores(10) is not None
-    assert TERMS.readable(100) == (10,)
+    assert readable(TERMS.test_lengths, 100) == (10,)
 
 
 def test_only_records_on_the_same_terms_make_a_trial():

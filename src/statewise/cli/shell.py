@@ -23,6 +23,7 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (RunLike, Path, "RUN"),
     (PathLike, Path, None),
     (int | PathLike, str, "N|FILE"),
+    (int | WordsLike, str, "N|FILE"),
     (WordsLike, Path, "FILE"),
     (SharesLike, str, "X,X,X"),
     (str | type, str, "NAME"),

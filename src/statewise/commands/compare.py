@@ -6,17 +6,33 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from statewise.commands.inputs import MachineLike, PathLike, check_least, list_of, numbers_of, path_of, torch_threads
+from statewise.commands.inputs import (
+    MachineLike,
+    PathLike,
+    SharesLike,
+    WordsLike,
+    check_least,
+    count_of,
+    list_of,
+    numbers_of,
+    own_sequences,
+    path_of,
+    torch_threads,
+)
 from statewise.commands.trying import short_names, store_of, tried_models, tried_task, weakest_verdict
 from statewise.errors import RunError
 from statewise.store import Store
 from statewise.sweep import EngineOptions, ShowProgress
-from statewise.sweep.terms import LONGEST, SHORTEST, Terms
+from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trials import Trial, check_size, run_trials
+from statewise.tasks import has_machine
+from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result, columns, counted, duration, fixed
 
 # of a score that does not beat the best constant answer
 _NO_BETTER = "×"
+# test sequences per length of machines, where sequences of one's own are given
+_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -25,20 +41,28 @@ class ComparedCell:
 
     Args:
         trial: its runs.
-        lengths: at which it was to be tested.
-        steps: of training.
+        asked: the options of one of its runs, had the model read all lengths.
         verdict: what is decided of the networks, where anything can be; of several seeds the weakest.
     """
 
     trial: Trial
-    lengths: tuple[int, ...]
-    steps: int
+    asked: RunOptions
     verdict: str | None = None
 
     @property
     def task(self) -> str:
-        """The name of the machine."""
+        """The name of the task."""
         return self.trial.task
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """At which it was to be tested."""
+        return self.asked.test_lengths
+
+    @property
+    def trained(self) -> tuple[int, int]:
+        """The shortest and the longest training sequences."""
+        return self.asked.shortest, self.asked.longest
 
     @property
     def model(self) -> str:
@@ -65,9 +89,17 @@ class ComparedCell:
         """By length, the score of the best constant answer on the same sequences."""
         return {length: found for length in self.lengths if (found := self.trial.constant(length)) is not None}
 
+    @property
+    def pooled(self) -> tuple[float, ...] | None:
+        """The score of each seed on a user's own test set as a whole; None where there is none, or it is too long."""
+        reads = self.trial.reads
+        return self.trial.pooled if reads is None or max(self.lengths) <= reads else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values."""
         trial = self.trial
+        pooled = self.pooled
+        of_set = {} if pooled is None else {"pooled": list(pooled), "pooled_constant": trial.pooled_constant}
         return {
             "task": self.task,
             "model": self.model,
@@ -75,8 +107,8 @@ class ComparedCell:
             "diverged": self.diverged,
             "failed": self.failed,
             "reason": trial.reason,
-            "training_lengths": [SHORTEST, LONGEST],
-            "steps": self.steps,
+            "training_lengths": list(self.trained),
+            "steps": self.asked.steps,
             "loss": None if trial.setting is None else trial.setting.loss,
             "lr": None if trial.setting is None else trial.setting.lr,
             "parameters": trial.parameters,
@@ -86,6 +118,7 @@ class ComparedCell:
             "scores": {str(length): list(scores) for length, scores in self.scores.items()},
             "constant": {str(length): score for length, score in self.constant.items()},
             "beats_constant": {str(length): trial.beats_constant(length) for length in self.scores},
+            **of_set,
             "reads": trial.reads,
             "verdict": self.verdict,
         }
@@ -111,16 +144,32 @@ class Comparison(Result):
         """Return the rows."""
         return {
             "rows": [cell.to_dict() for cell in self.cells],
-            "terms": str(self.terms),
+            "terms": self.written_terms,
             "ran": self.ran,
             "files": [str(file) for file in self.files],
         }
 
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths of all tests."""
+        return sorted({length for cell in self.cells for length in cell.lengths})
+
+    @property
+    def written_terms(self) -> str:
+        """The terms for a reader."""
+        has = {has_machine(cell.task) for cell in self.cells}
+        if False not in has:
+            return str(self.terms)
+        own = "lengths, supervision and test sequences of tasks without a machine are their own"
+        return f"{self.terms}; {own}" if True in has else f"{self.terms.alike}; {own}"
+
     def table(self) -> list[list[str]]:
         """Return the table as texts, its head first: mean ± standard deviation over seeds, then the constant answer."""
-        lengths = self.terms.test_lengths
-        head = ["task", "model", "loss, rate", "parameters", "seconds", "lengths 2 to 10", "constant"]
-        head += [part for length in lengths for part in (f"length {length:,}", "constant")]
+        trained = {cell.trained for cell in self.cells}
+        shown = "lengths {} to {}".format(*trained.pop()) if len(trained) == 1 else "training lengths"
+        head = ["task", "model", "loss, rate", "parameters", "seconds", shown, "constant"]
+        head += [part for length in self.lengths for part in (f"length {length:,}", "constant")]
+        head += ["whole test set", "constant"] if self._has_sets else []
         names = short_names([cell.model for cell in self.cells])
         return [[*head, "verdict"], *(self._row(cell, names[cell.model]) for cell in self.cells)]
 
@@ -136,7 +185,7 @@ class Comparison(Result):
         seeds = max((len(cell.trial.seeds) for cell in self.cells), default=0)
         spent = duration(sum(cell.trial.seconds for cell in self.cells))
         notes.append(f"{counted(seeds, 'seed')}; {counted(self.ran, 'run')} now; {spent} of one core in all")
-        return [("", line) for line in (*table, *notes, str(self.terms), *map(str, self.files))]
+        return [("", line) for line in (*table, *notes, self.written_terms, *map(str, self.files))]
 
     def plot(self, path: PathLike) -> Path:
         """Draw score against length, a panel for each task and a curve for each model, into a .png or .svg file."""
@@ -145,7 +194,7 @@ class Comparison(Result):
         names = short_names([cell.model for cell in self.cells])
         panels: dict[str, Panel] = {}
         for cell in self.cells:
-            panel = panels.setdefault(cell.task, Panel(trained=(SHORTEST, LONGEST)))
+            panel = panels.setdefault(cell.task, Panel(trained=cell.trained))
             panel.curves[names[cell.model]] = [(n, fmean(some), pstdev(some)) for n, some in cell.scores.items()]
             panel.constant.update(cell.constant)
         draw_comparison(Path(path), panels)
@@ -162,10 +211,12 @@ class Comparison(Result):
                 name: row[name]
                 for name in ("task", "model", "steps", "loss", "lr", "parameters", "seconds", "diverged", "failed")
             }
-            kept |= {"seeds": len(row["seeds"]), "shortest": SHORTEST, "longest": LONGEST}
+            kept |= {"seeds": len(row["seeds"]), "shortest": cell.asked.shortest, "longest": cell.asked.longest}
             kept |= _numbers("train", cell.trial.train, cell.trial.train_constant)
-            for length in self.terms.test_lengths:
+            for length in self.lengths:
                 kept |= _numbers(str(length), cell.scores.get(length, ()), cell.constant.get(length))
+            if self._has_sets:
+                kept |= _numbers("pooled", cell.pooled or (), cell.trial.pooled_constant)
             rows.append(kept | {"verdict": cell.verdict, "reads": cell.trial.reads, "reason": cell.trial.reason})
         write_csv(Path(path), rows)
         return Path(path)
@@ -174,32 +225,41 @@ class Comparison(Result):
         """Write the table as LaTeX, for the package booktabs."""
         from statewise.report.comparison_files import write_latex
 
-        write_latex(Path(path), self.table(), str(self.terms))
+        write_latex(Path(path), self.table(), self.written_terms)
         return Path(path)
+
+    @property
+    def _has_sets(self) -> bool:
+        return any(cell.asked.sequences is not None for cell in self.cells)
 
     def _row(self, cell: ComparedCell, name: str) -> list[str]:
         trial = cell.trial
         row = [cell.task, name, "-" if trial.setting is None else str(trial.setting)]
         row += ["-" if trial.parameters is None else f"{trial.parameters:,}", f"{trial.seconds:,.0f}"]
         row += [_marked(trial.train, trial.train_constant), _number(trial.train_constant)]
-        for length in cell.lengths:
-            if trial.reads is not None and length > trial.reads:
+        for length in self.lengths:
+            if trial.reads is not None and length > trial.reads and length in cell.lengths:
                 row += [f"reads at most {trial.reads:,}", "-"]
             else:
                 row += [
                     _marked(cell.scores.get(length, ()), cell.constant.get(length)),
                     _number(cell.constant.get(length)),
                 ]
+        row += (
+            [_marked(cell.pooled or (), trial.pooled_constant), _number(trial.pooled_constant)]
+            if self._has_sets
+            else []
+        )
         ended = [f"{count} {what}" for count, what in ((cell.diverged, "diverged"), (cell.failed, "failed")) if count]
         return [*row, ", ".join(ended) or cell.verdict or "-"]
 
 
 def compare(
-    tasks: Sequence[MachineLike],
-    models: Sequence[str | type],
+    tasks: Sequence[MachineLike] | None = None,
+    models: Sequence[str | type] | None = None,
     seeds: int = 3,
     lengths: Sequence[int] = (10, 500, 10_000),
-    words: int = 200,
+    words: int | WordsLike = _WORDS,
     steps: int = 2_000,
     hidden: int = Terms.hidden,
     store: PathLike | None = None,
@@ -209,19 +269,22 @@ def compare(
     plot: PathLike | None = None,
     csv: PathLike | None = None,
     latex: PathLike | None = None,
+    validation_words: PathLike | None = None,
+    test_words: PathLike | None = None,
+    shares: SharesLike | None = None,
     show: ShowProgress | None = None,
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
 
-    Models train on the same sequences (2 to 10 symbols, short ones first, answered after each symbol), steps, batch and
-    hidden size. Loss and rate are tuned alike at training lengths; all else is each model's recipe.
+    Models train on the same sequences (of machines 2 to 10 symbols, short ones first, answered after each symbol),
+    steps, batch and hidden size. Loss and rate are tuned alike at training lengths; all else is each model's recipe.
 
     Args:
-        tasks: the machines
+        tasks: machines, or tasks without one, such as words("train.csv")
         models: levels, baselines, classes or file.py:Class
         seeds: how many seeds each, from 0
         lengths: test lengths (on the command line separated by commas)
-        words: test sequences per length
+        words: test sequences per length; or labelled sequences as one more task, as train takes them
         steps: training steps of every model
         hidden: the hidden size of every model
         store: the store's directory; what it has is not run again
@@ -231,30 +294,42 @@ def compare(
         plot: draw score against length into this .png or .svg
         csv: write the table with all numbers into this file
         latex: write the table as LaTeX into this file
+        validation_words: validation sequences; else a share of --words
+        test_words: test sequences; else a share of --words
+        shares: of training, validation and test in --words: 0.8,0.1,0.1
         show: called with the progress, about once a second
     """
-    asked = numbers_of("lengths", lengths)
-    for name, value in (("seeds", seeds), ("words", words), ("steps", steps), ("hidden", hidden)):
+    asked, count = numbers_of("lengths", lengths), count_of(words)
+    own = own_sequences(
+        None if isinstance(words, int) or count is not None else words, validation_words, test_words, shares
+    )
+    count = _WORDS if own is not None else count
+    for name, value in (("seeds", seeds), ("words", count), ("steps", steps), ("hidden", hidden)):
         check_least(name, value, 1)
-    machines, named = list_of(tasks), list_of(models)
-    if not machines or not named:
+    given, named = ([] if some is None else list_of(some) for some in (tasks, models))
+    given += [] if own is None else [own]
+    if not given or not named:
         raise RunError("there is nothing to compare; give at least one task and one model")
-    check_size(len(machines), len(named), seeds)
+    check_size(len(given), len(named), seeds)
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
-    terms = Terms(steps, tuple(dict.fromkeys(asked)), words, hidden)
+    terms = Terms(steps, tuple(dict.fromkeys(asked)), count or _WORDS, hidden)
     on = EngineOptions(engine, workers)
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1), store_of(store) as directory:
-        tried = [tried_task(task) for task in machines]
+        tried = [tried_task(task) for task in given]
         entered = tried_models(named, tried[0], terms)
         made = run_trials(directory, tried, entered, terms, seeds, on, retry_failed, show)
         places = [(task, model) for task in tried for model in entered]
         with Store.open(directory) as opened:
             cells = [
-                ComparedCell(trial, terms.test_lengths, steps, weakest_verdict(opened, trial, task, model))
+                ComparedCell(
+                    trial,
+                    terms.options(task.name, model.name, SETTINGS[0], 0, kept=task.kept),
+                    weakest_verdict(opened, trial, task, model),
+                )
                 for (task, model), trial in zip(places, made.trials, strict=True)
             ]
     found = Comparison(tuple(cells), terms, made.ran)

@@ -55,6 +55,13 @@ def own_sequences(
     return split_words(WordFile.from_pairs(words), found, "words(memory)")
 
 
+def count_of(words: int | WordsLike) -> int | None:
+    """Return how many sequences are asked for; None where the sequences themselves are given."""
+    if isinstance(words, str) and words.isdecimal():
+        return int(words)
+    return None if isinstance(words, str | os.PathLike | Sequence) else words
+
+
 def check_least(name: str, value: object, least: int) -> None:
     """Refuse what is no number, or one below its least value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= least:

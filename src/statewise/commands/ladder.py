@@ -10,6 +10,7 @@ from statewise.commands.trying import short_names, store_of, tried_models, tried
 from statewise.errors import RunError
 from statewise.papers.architectures import predicted
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, cards_of
+from statewise.papers.ladder_learner import LEARN, learn_rung, learner_card
 from statewise.papers.rungs import RUNGS
 from statewise.sweep import EngineOptions, ShowProgress
 from statewise.sweep.terms import Terms
@@ -96,7 +97,7 @@ def ladder(
     """Show where a model stands on tasks ordered by their algebra.
 
     Args:
-        models: levels, baselines, classes or file.py:Class
+        models: levels, baselines, classes or file.py:Class; or learn, the learner without gradients
         seeds: how many seeds each, from 0
         store: the store's directory; what it has is not run again
         steps: training steps of every model
@@ -122,9 +123,13 @@ def ladder(
     on = EngineOptions(engine, workers)
     with torch_threads(1), store_of(store) as directory:
         tasks = [tried_task(rung.task) for rung in RUNGS]
-        entered = tried_models(named, tasks[0], terms)
+        entered = tried_models([model for model in named if model != LEARN], tasks[0], terms)
         made = run_trials(directory, tasks, entered, terms, seeds, on, retry_failed, show)
-    found = Ladder(tuple(cards_of(made.trials, [model.name for model in entered])), terms, made.ran)
+    cards = cards_of(made.trials, [model.name for model in entered])
+    if LEARN in named:
+        rows = [learn_rung(rung.task, seed, terms) for rung in RUNGS for seed in range(seeds)]
+        cards.append(learner_card(rows, terms, RUNGS))
+    found = Ladder(tuple(cards), terms, made.ran)
     return found if file is None else replace(found, file=found.write(file))
 
 

@@ -14,6 +14,7 @@ from statewise.commands.inputs import (
     SharesLike,
     WordsLike,
     check_least,
+    count_of,
     machine_of,
     numbers_of,
     own_sequences,
@@ -290,7 +291,7 @@ def evaluate(
         suite: test every transition too, by transition-cover or by the w-method
     """
     asked = numbers_of("lengths", lengths)
-    count = _count_of(words)
+    count = count_of(words)
     check_least("words", 1 if count is None else count, 1)
     check_least("reembed", reembed, 0)
     if plot is not None:
@@ -326,13 +327,6 @@ def _task_of_machine(run: Run) -> Task:
     if not isinstance(task, Task):
         raise RunError("the run has no machine, which a conformance suite is made of; leave the suite out")
     return task
-
-
-def _count_of(words: int | PathLike) -> int | None:
-    """Return how many sequences are asked for; None where a file of them is given."""
-    if isinstance(words, str) and words.isdecimal():
-        return int(words)
-    return None if isinstance(words, str | os.PathLike) else words
 
 
 def _evaluated_on(run: Run, file: Path | None, tests: str) -> SequenceTask:

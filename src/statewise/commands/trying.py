@@ -15,6 +15,8 @@ from statewise.runs.record import Record
 from statewise.store import Store
 from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trials import Trial, TriedModel, TriedTask
+from statewise.tasks import build_source, has_machine
+from statewise.tasks.words import WordsSource
 
 # hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
 _SEARCH = 200_000
@@ -31,8 +33,12 @@ def store_of(store: PathLike | None) -> Iterator[Path]:
         yield Path(directory)
 
 
-def tried_task(task: MachineLike) -> TriedTask:
-    """Return a task of a trial, built."""
+def tried_task(task: MachineLike | WordsSource) -> TriedTask:
+    """Return a task of a trial, built; sequences that are given as a value are in this process only."""
+    if isinstance(task, WordsSource):
+        return TriedTask(task.name, task, here=True)
+    if isinstance(task, str) and not has_machine(task):
+        return TriedTask(task, build_source(task))
     machine = machine_of(task)
     if isinstance(task, Machine):
         return TriedTask(machine.name or "machine", machine, hash_of(machine))
@@ -52,9 +58,9 @@ def tried_models(models: Sequence[str | type], task: TriedTask, terms: Terms) ->
 def _tried_model(model: str | type, name: str, task: TriedTask, terms: Terms) -> TriedModel:
     from statewise.models import own_class
 
-    options = terms.options(task.name, name, SETTINGS[0], 0)
+    options = terms.options(task.name, name, SETTINGS[0], 0, kept=task.kept)
     own = own_class(model) if is_own(name) else None
-    reads = options.model_options.build(task.machine.symbols, task.machine.classes, 0, own).longest
+    reads = options.model_options.build(task.source.symbols, task.source.classes, 0, own).longest
     return TriedModel(name, reads, None if isinstance(model, str) or _can_be_imported(model) else own)
 
 
@@ -86,17 +92,18 @@ def short_names(models: Sequence[str]) -> dict[str, str]:
 def weakest_verdict(store: Store, trial: Trial, task: TriedTask, model: TriedModel) -> str | None:
     """Return what a small search decides of the networks of a trial; of several seeds the weakest.
 
-    None where a network is no product of matrices, or too large for its weights to be kept in a store.
+    None where there is no machine, or a network is no product of matrices, or too large for its weights to be kept in a
+    store.
     """
-    kind = kind_of(model.name)
-    if kind is not None and not kind.is_level:
+    kind, machine = kind_of(model.name), task.source
+    if not isinstance(machine, Machine) or (kind is not None and not kind.is_level):
         return None
-    found = [_verdict(store, record, task, model) for record in trial.records]
+    found = [_verdict(store, record, machine, model) for record in trial.records]
     known = [verdict for verdict in found if verdict is not None]
     return min(known, key=_STRENGTH.index) if known and len(known) == len(found) else None
 
 
-def _verdict(store: Store, record: Record, task: TriedTask, model: TriedModel) -> str | None:
+def _verdict(store: Store, record: Record, machine: Machine, model: TriedModel) -> str | None:
     import torch
 
     from statewise.models import own_class
@@ -108,10 +115,10 @@ def _verdict(store: Store, record: Record, task: TriedTask, model: TriedModel) -
     if kept is None:
         return None
     own = model.own or (own_class(model.name) if is_own(model.name) else None)
-    network = build_untrained(record.config, task.machine, own)
+    network = build_untrained(record.config, machine, own)
     tensors = {name: torch.from_numpy(value.copy()) for name, value in kept.items()}
     try:
         exact = network_of(rebuild(network, tensors, str(store.directory)).eval())
     except NetworkError:
         return None
-    return certify(exact, task.machine, record.config.lengths.shortest, work=_SEARCH).status
+    return certify(exact, machine, record.config.lengths.shortest, work=_SEARCH).status

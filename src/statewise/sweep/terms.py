@@ -4,12 +4,15 @@
 tuned: every setting of one named set is tried with the first seed, the best by its score at training lengths is kept,
 and the other seeds run that one only. Test lengths choose nothing. Weight decay, readout and initialisation are those
 of each model's recipe.
+
+Where a task has no machine, lengths, supervision and test sets are those of the task, for every model alike.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statewise.machines import Machine
-from statewise.tasks import Lengths
+from statewise.tasks import Lengths, SequenceSource
 from statewise.training.options import RunOptions, resolve
 from statewise.training.plans import Loss
 
@@ -34,6 +37,8 @@ SETTINGS = (
     Setting("cross-entropy", 5e-3),
     Setting("cross-entropy", 1e-3),
 )
+# of tasks without a machine, unless they have others
+_OPEN = {"supervision": "final", "growth_share": 0.0, "late": 0}
 
 
 @dataclass(frozen=True)
@@ -59,57 +64,68 @@ class Terms:
         setting: Setting,
         seed: int,
         reads: int | None = None,
-        kept: Machine | None = None,
+        kept: Machine | SequenceSource | None = None,
     ) -> RunOptions:
         """Return the options of a run.
 
         Args:
-            task: the machine, as options have it.
+            task: the task, as options have it.
             model: the model, as options have it.
             setting: loss and rate.
             seed: of weights and sequences.
             reads: the longest sequence that the model reads; it is tested at no longer one.
-            kept: the machine of the task, where its name does not build it.
+            kept: the machine of the task, where its name does not build it; of a task without a machine, its source.
         """
-        lengths = self.readable(reads) or (LONGEST,)
-        return resolve(
-            {
-                "task": task,
-                "model": model,
-                "seed": seed,
-                "loss": setting.loss,
-                "lr": setting.lr,
-                "steps": self.steps,
-                "hidden": self.hidden,
-                "batch": 64,
-                "schedule": "cosine",
-                "warmup": 100,
-                "clip": 1.0,
-                "shortest": SHORTEST,
-                "longest": LONGEST,
-                "growth_share": 0.3,
-                "late": 0,
-                "supervision": "aligned",
-                "tests": "balanced",
-                "words": self.words,
-                "test_lengths": lengths,
-                # evaluations during training are at training lengths only
-                "probe": (LONGEST,),
-                "every": 500,
-            },
-            kept=kept,
-        )
-
-    def readable(self, reads: int | None) -> tuple[int, ...]:
-        """Return the test lengths that a model reads."""
-        return tuple(length for length in self.test_lengths if reads is None or length <= reads)
+        alike = {
+            "task": task,
+            "model": model,
+            "seed": seed,
+            "loss": setting.loss,
+            "lr": setting.lr,
+            "steps": self.steps,
+            "hidden": self.hidden,
+            "batch": 64,
+            "schedule": "cosine",
+            "warmup": 100,
+            "clip": 1.0,
+            "every": 500,
+        }
+        if isinstance(kept, SequenceSource):
+            # what the task leaves open is no matter of a model's recipe
+            found = resolve(alike | _OPEN | dict(kept.defaults(alike)), kept=kept)
+            tested = readable(found.test_lengths, reads)
+            return found.change(test_lengths=tested) if tested else found
+        of_machines = {
+            "shortest": SHORTEST,
+            "longest": LONGEST,
+            "growth_share": 0.3,
+            "late": 0,
+            "supervision": "aligned",
+            "tests": "balanced",
+            "words": self.words,
+            "test_lengths": readable(self.test_lengths, reads) or (LONGEST,),
+            # evaluations during training are at training lengths only
+            "probe": (LONGEST,),
+        }
+        return resolve(alike | of_machines, kept=kept)
 
     def __str__(self) -> str:
-        """Write the terms for a reader."""
-        tuned = "; ".join(map(str, SETTINGS))
+        """Write the terms of tasks that have machines for a reader."""
         return (
             f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, balanced where the machine is skewed, "
-            f"answered after each symbol; {self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and "
-            f"rate tuned at training lengths with the first seed ({tuned}); {self.words:,} balanced test sequences per "
-            "length"
+            f"answered after each symbol; {self.alike}; {self.words:,} balanced test sequences per length"
         )
+
+    @property
+    def alike(self) -> str:
+        """What is the same for all tasks, for a reader."""
+        tuned = "; ".join(map(str, SETTINGS))
+        return (
+            f"{self.steps:,} steps of 64 sequences, hidden size {self.hidden}; loss and rate tuned at training lengths "
+            f"with the first seed ({tuned})"
+        )
+
+
+def readable(lengths: Iterable[int], reads: int | None) -> tuple[int, ...]:
+    """Return the lengths that a model reads."""
+    return tuple(length for length in lengths if reads is None or length <= reads)

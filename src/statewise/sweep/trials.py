@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from statewise.errors import GridError, StatewiseError, shorten
 from statewise.machines import Machine
 from statewise.machines.catalogue import from_file
-from statewise.machines.machine_files import from_json, to_json
+from statewise.machines.machine_files import to_json
 from statewise.runs.record import Record
 from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
@@ -26,8 +26,9 @@ from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
-from statewise.sweep.terms import LONGEST, SETTINGS, Setting, Terms
+from statewise.sweep.terms import SETTINGS, Setting, Terms
 from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.tasks import SequenceSource, has_machine
 from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
@@ -48,13 +49,26 @@ class TriedTask:
 
     Args:
         name: as options have it: an expression, a file, or the name of a machine that was given as a value.
-        machine: what it builds.
+        source: the machine or the sequences that it stands for.
         identity: the hash of a machine that its name does not build.
+        here: whether only this process has its sequences.
     """
 
     name: str
-    machine: Machine
+    source: Machine | SequenceSource
     identity: str | None = None
+    here: bool = False
+
+    @property
+    def kept(self) -> Machine | SequenceSource | None:
+        """Its source, where the name of a machine alone does not say all."""
+        return self.source if self.identity is not None or isinstance(self.source, SequenceSource) else None
+
+    @property
+    def text(self) -> str | None:
+        """The text of a machine that its name alone does not build; None of anything else."""
+        apart = self.identity is not None or from_file(self.name)
+        return to_json(self.source) if apart and isinstance(self.source, Machine) else None
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,7 @@ class Trial:
         records: of the chosen setting, one for each seed.
         tuning: of the first seed, one for each setting that was tried.
         reads: the longest sequence that the model reads; None is any.
+        refused: why nothing was run.
     """
 
     task: str
@@ -98,6 +113,7 @@ class Trial:
     records: tuple[Record, ...] = ()
     tuning: tuple[Record, ...] = ()
     reads: int | None = None
+    refused: str | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -124,6 +140,21 @@ class Trial:
             return None
         found = [record.score_at(length) for record in self.records]
         return tuple(0.0 if score is None else score.score for score in found)
+
+    @property
+    def pooled(self) -> tuple[float, ...] | None:
+        """The score of each seed on a user's own test set as a whole; None of any other task.
+
+        A run that diverged or failed counts as chance.
+        """
+        if not self.records or self.records[0].config.sequences is None:
+            return None
+        return tuple(0.0 if record.pooled is None else record.pooled.score for record in self.records)
+
+    @property
+    def pooled_constant(self) -> float | None:
+        """The score of the best constant answer on a user's own test set as a whole."""
+        return next((record.pooled.constant for record in self.records if record.pooled is not None), None)
 
     def constant(self, length: int) -> float | None:
         """Return the score of the best constant answer on the same sequences; None where nothing was tested."""
@@ -154,7 +185,7 @@ class Trial:
     def reason(self) -> str | None:
         """Why its runs have no score, where they have none."""
         why = next((record.reason for record in self.records if record.status == "failed"), None)
-        return why or ("training diverged" if self.count("diverged") else None)
+        return self.refused or why or ("training diverged" if self.count("diverged") else None)
 
 
 def trial_of(task: str, model: str, records: Iterable[Record], reads: int | None = None) -> Trial:
@@ -187,7 +218,7 @@ def trials_of(records: Iterable[Record], terms: Terms) -> list[Trial]:
 def on_terms(record: Record, terms: Terms) -> bool:
     """Return whether a run was one of a trial on these terms; what a model could read does not matter."""
     config, setting = record.config, _setting(record)
-    if setting not in SETTINGS:
+    if setting not in SETTINGS or not has_machine(config.task):
         return False
     kept = {"test_lengths": config.test_lengths, "machine": config.machine, "source": config.source}
     expected = terms.options(config.task, config.model, setting, config.seed).model_copy(update=kept)
@@ -246,18 +277,18 @@ def run_trials(
     """
     check_size(len(tasks), len(models), seeds)
     pairs = [(task, model) for task in tasks for model in models]
-    # a model that cannot read the training lengths has no runs
-    able = [(task, model) for task, model in pairs if model.reads is None or model.reads >= LONGEST]
-    first = _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms)
-    check_jobs([job for (_, model), job in zip(able, first, strict=True) if model.own is None])
-    _check_here({model: job for (_, model), job in zip(able, first, strict=True) if model.own is not None})
+    able = [pair for pair in pairs if _reads_enough(pair, terms)]
+    first = list(zip(able, _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms), strict=True))
+    check_jobs([job for pair, job in first if not _only_here(pair)])
+    _check_here({model: job for (task, model), job in first if _only_here((task, model))})
     with Store.open(directory, write=True) as store, ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
 
         def run(wanted: Sequence[tuple[Pair, Setting, int]]) -> None:
             jobs = _jobs(wanted, terms)
-            runner.run(jobs, {model.name: model.own for (_, model), _, _ in wanted if model.own is not None})
+            pairs = [pair for pair, _, _ in wanted]
+            runner.run(jobs, {job.key: pair for pair, job in zip(pairs, jobs, strict=True) if _only_here(pair)})
             for (pair, _, _), job in zip(wanted, jobs, strict=True):
                 found[pair].append(runner.record(job))
 
@@ -269,35 +300,50 @@ def run_trials(
         return Trials(tuple(trials), runner.ran)
 
 
+def _reads_enough(pair: Pair, terms: Terms) -> bool:
+    """Return whether a model reads what a task trains on, and some test length; if not, it has no runs."""
+    task, model = pair
+    if model.reads is None:
+        return True
+    options = terms.options(task.name, model.name, SETTINGS[0], _FIRST_SEED, model.reads, task.kept)
+    return max(options.longest, *options.probe, min(options.test_lengths)) <= model.reads
+
+
+def _only_here(pair: Pair) -> bool:
+    """Return whether only this process has the class of the model, or the sequences of the task."""
+    task, model = pair
+    return task.here or model.own is not None
+
+
 def _jobs(wanted: Sequence[tuple[Pair, Setting, int]], terms: Terms) -> list[Job]:
     """Make the job of each run; a machine that its name does not build goes along."""
     runs = []
     for (task, model), setting, seed in wanted:
-        kept = None if task.identity is None else task.machine
-        options = terms.options(task.name, model.name, setting, seed, model.reads, kept)
+        options = terms.options(task.name, model.name, setting, seed, model.reads, task.kept)
         runs.append(options.change(machine=task.identity))
     pairs = [pair for pair, _, _ in wanted]
     named = iter(make_jobs(options for (_, model), options in zip(pairs, runs, strict=True) if model.own is None))
     jobs = []
     for (task, model), options in zip(pairs, runs, strict=True):
         job = next(named) if model.own is None else _job_here(task, model, options)
-        jobs.append(job if task.identity is None else replace(job, machine=to_json(task.machine)))
+        jobs.append(job if task.identity is None else replace(job, machine=task.text))
     return jobs
 
 
 def _check_here(jobs: Mapping[TriedModel, Job]) -> None:
-    """Try classes that only this process has before any run is begun; the first that is no model is one sentence."""
+    """Try users' classes that train in this process before any run is; the first that is no model is one sentence."""
     from statewise.models.own_check import check_own
 
     for model, job in jobs.items():
-        assert model.own is not None
-        check_own(model.own, job.options.model_options, _SYMBOLS, _SYMBOLS)
+        own = model.own or job.own
+        if own is not None:
+            check_own(own, job.options.model_options, _SYMBOLS, _SYMBOLS)
 
 
 def _job_here(task: TriedTask, model: TriedModel, options: RunOptions) -> Job:
     """Make a job whose class only this process has."""
     assert model.source is not None
-    text = to_json(task.machine) if task.identity is None and from_file(task.name) else None
+    text = task.text if task.identity is None else None
     options = options.change(source=model.source.sha256)
     return Job(options.key(text), options, text, model.source)
 
@@ -316,9 +362,9 @@ class _Runner:
         self.ran = 0
         clean(store)
 
-    def run(self, jobs: Sequence[Job], own: dict[str, type]) -> None:
-        """Do the jobs that the store does not have; those of the classes given in this process."""
-        left = not_done(self.store, [job for job in jobs if job.options.model not in own], self.retry_failed)
+    def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
+        """Do the jobs that the store does not have; those whose keys are given in this process."""
+        left = not_done(self.store, [job for job in jobs if job.key not in here], self.retry_failed)
         packs = make_packs(left, Costs(self.store.costs()), self.options.workers)
         self.ran += len(left)
         if packs:
@@ -326,11 +372,12 @@ class _Runner:
                 self.engine = self.held.enter_context(closing(self.options.start(self.store, self.options.workers)))
             run_packs(self.store, packs, self.engine, self.show)
         known = self.store.keys(failed=not self.retry_failed)
-        mine = [job for job in jobs if job.options.model in own]
+        mine = [job for job in jobs if job.key in here]
         progress = Progress(len(mine), 0.0)
         for job in mine:
-            if job.key not in known or job.options.source is None:
-                self._run_here(job, own[job.options.model])
+            task, model = here[job.key]
+            if job.key not in known or (model.own is not None and job.options.source is None):
+                self._run_here(job, task, model.own or job.own)
             progress.statuses[self.record(job).status] += 1
             self.show(progress)
 
@@ -340,14 +387,13 @@ class _Runner:
         assert record is not None
         return record
 
-    def _run_here(self, job: Job, own: type) -> None:
+    def _run_here(self, job: Job, task: TriedTask, own: type | None) -> None:
         from statewise.runs.execution import PlannedRun, execute_one
 
         self.ran += 1
         folder = work_folder(self.store.directory) / job.key
-        machine = None if job.machine is None else from_json(job.machine)
         weights: bytes | None = None
-        plan = PlannedRun(job.options, folder, machine, own, None if job.source is None else job.source.kept)
+        plan = PlannedRun(job.options, folder, task.source, own, None if job.source is None else job.source.kept)
         try:
             run = execute_one(plan, lambda member, metrics, steps: None)
             assert run.record is not None

@@ -50,7 +50,9 @@ class GeneratedSource(SequenceSource):
 
     def defaults(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options that a run on it has unless others are given."""
-        return self.options or {}
+        # a model's recipe may ask for answers that there are not
+        asked = {} if self.aligned else {"supervision": "final"}
+        return {**asked, **(self.options or {})}
 
     def task(self, lengths: Lengths, supervision: Supervision, samples: int | None, validation: int) -> "GeneratedTask":
         """Make a task of these sequences, drawn fresh for ever."""
