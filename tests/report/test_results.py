@@ -117,7 +117,7 @@ def test_training_lengths_are_not_mixed(tmp_path, changed, named):
     [
         ({"hidden": 8}, ["H 64", "H 8"]),
         ({"batch": 32}, ["batch 64", "batch 32"]),
-        ({"tests": "balanced"}, ["uniform tests", "balanced tests"]),
+        ({"tests": "uniform"}, ["balanced tests", "uniform tests"]),
         ({"late_share": 0.2, "late": 0}, ["late share 0.5", "late share 0.2"]),
     ],
 )
