@@ -101,7 +101,9 @@ PARTS: dict[str, Callable[[], str]] = {
 def _change(record: Record) -> str:
     """Name the options by which a run differs from the recipe."""
     own = record.config
-    plain = resolve({"task": own.task, "model": own.model, "seed": own.seed}).to_dict()
+    # the records are older than balanced sequences
+    uniform = {"tests": "uniform", "draws": "uniform"}
+    plain = resolve({"task": own.task, "model": own.model, "seed": own.seed, **uniform}).to_dict()
     given = own.to_dict()
     kept = ("test_lengths", "words", "every", "polish")
     changed = {n: given.get(n, "cross-entropy") for n in plain.keys() | given.keys() if given.get(n) != plain.get(n)}

@@ -110,7 +110,7 @@ def test_names_options_and_hashes(tmp_path):
     assert spec_of(Last) == "tests.models.test_own:Last"
     assert source_hash(Last) != source_hash(Streaming)
     for wrong, message in [
-        (f"{file}:Nett", "has no class Nett"),
+        (f"{file}:Nett", "did you mean"),
         (f"{file}:Net(3)", "name it"),
         (f"{file}:Net(depth=2)", "depth"),
         (f"{tmp_path}/none.py:Net", "is no file"),

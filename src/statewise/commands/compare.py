@@ -236,17 +236,17 @@ class Comparison(Result):
         trial = cell.trial
         row = [cell.task, name, "-" if trial.setting is None else str(trial.setting)]
         row += ["-" if trial.parameters is None else f"{trial.parameters:,}", f"{trial.seconds:,.0f}"]
-        row += [_marked(trial.train, trial.train_constant), _number(trial.train_constant)]
+        row += [_marked(trial.train, trial.train_beats_constant), _number(trial.train_constant)]
         for length in self.lengths:
             if trial.reads is not None and length > trial.reads and length in cell.lengths:
                 row += [f"reads at most {trial.reads:,}", "-"]
             else:
                 row += [
-                    _marked(cell.scores.get(length, ()), cell.constant.get(length)),
+                    _marked(cell.scores.get(length, ()), trial.beats_constant(length)),
                     _number(cell.constant.get(length)),
                 ]
         row += (
-            [_marked(cell.pooled or (), trial.pooled_constant), _number(trial.pooled_constant)]
+            [_marked(cell.pooled or (), trial.pooled_beats_constant), _number(trial.pooled_constant)]
             if self._has_sets
             else []
         )
@@ -276,7 +276,7 @@ def compare(
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
 
-    Models train on the same sequences (of machines 2 to 10 symbols, short ones first, answered after each symbol),
+    Models train on the same sequences (of machines 2 to 10 symbols with a curriculum, answered after each symbol),
     steps, batch and hidden size. Loss and rate are tuned alike at training lengths; all else is each model's recipe.
 
     Args:
@@ -337,12 +337,12 @@ def compare(
     return replace(found, files=tuple(write(file) for write, file in writers if file is not None))
 
 
-def _marked(scores: Sequence[float], constant: float | None) -> str:
+def _marked(scores: Sequence[float], beats_constant: bool) -> str:
     """Write mean ± standard deviation, with a mark where that does not beat the best constant answer."""
     if not scores:
         return "-"
     shown = fixed(fmean(scores)) + (f" ± {fixed(pstdev(scores))}" if len(scores) > 1 else "")
-    return shown if constant is not None and fmean(scores) > constant else f"{shown} {_NO_BETTER}"
+    return shown if beats_constant else f"{shown} {_NO_BETTER}"
 
 
 def _number(value: float | None) -> str:

@@ -5,18 +5,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from statewise.commands.inputs import MachineLike, PathLike, machine_of
 from statewise.commands.train import hash_of
-from statewise.errors import NetworkError
+from statewise.errors import NetworkError, RunError, shorten
 from statewise.machines import Machine
 from statewise.models.table import is_own, kind_of, spec_of
 from statewise.runs.record import Record
 from statewise.store import Store
-from statewise.sweep.terms import SETTINGS, Terms
+from statewise.sweep.terms import LONGEST, SETTINGS, Terms
 from statewise.sweep.trials import Trial, TriedModel, TriedTask
 from statewise.tasks import build_source, has_machine
 from statewise.tasks.words import WordsSource
+
+if TYPE_CHECKING:
+    from statewise.models import SequenceModel
 
 # hidden-state updates that the search for a wrong word may take, and verdicts from the weakest to the strongest
 _SEARCH = 200_000
@@ -48,8 +52,11 @@ def tried_task(task: MachineLike | WordsSource) -> TriedTask:
 def tried_models(models: Sequence[str | type], task: TriedTask, terms: Terms) -> list[TriedModel]:
     """Build every model once, each name once, and return what is to be known of them before any is trained."""
     found: dict[str, TriedModel] = {}
+    given: dict[str, str | type] = {}
     for model in models:
         name = spec_of(model)
+        if given.setdefault(name, model) != model:
+            raise RunError(f"two different models are called {shorten(name)}; give them different names")
         if name not in found:
             found[name] = _tried_model(model, name, task, terms)
     return list(found.values())
@@ -60,8 +67,28 @@ def _tried_model(model: str | type, name: str, task: TriedTask, terms: Terms) ->
 
     options = terms.options(task.name, name, SETTINGS[0], 0, kept=task.kept)
     own = own_class(model) if is_own(name) else None
-    reads = options.model_options.build(task.source.symbols, task.source.classes, 0, own).longest
+    built = options.model_options.build(task.source.symbols, task.source.classes, 0, own)
+    reads = built.longest if own is None else _read_by(built, options.test_lengths)
     return TriedModel(name, reads, None if isinstance(model, str) or _can_be_imported(model) else own)
+
+
+def _read_by(model: "SequenceModel", lengths: Sequence[int]) -> int | None:
+    """Return the longest sequence that a user's own model reads: as it says, or before it first fails; None is any."""
+    if model.longest is not None:
+        return model.longest
+    import torch
+
+    read = LONGEST
+    for length in sorted(lengths):
+        tokens = torch.zeros(1, length, dtype=torch.int64)
+        try:
+            with torch.no_grad():
+                model.eval().advance(tokens, model.init_state(1))
+        except Exception:
+            # whatever it raises, it does not read this length; shorter ones are its own check's business
+            return read
+        read = max(read, length)
+    return None
 
 
 def _can_be_imported(made: type) -> bool:

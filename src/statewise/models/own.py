@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from importlib import import_module, util
 from importlib.abc import SourceLoader
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from torch import nn
 
-from statewise.errors import ModelError, StatewiseError, shorten
+from statewise.errors import ModelError, StatewiseError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.files import reason_of
 from statewise.models.table import OWN_SPEC
@@ -100,7 +100,8 @@ class OwnSource:
             module = _import(self.place)
         if not hasattr(module, self.name):
             where = Path(self.place).name if self.place.endswith(".py") else self.place
-            raise ModelError(f'"{shorten(where)}" has no class {self.name}; correct the name')
+            classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+            raise ModelError(str(unknown_name(f'class in "{shorten(where)}"', self.name, classes)))
         made = OwnModel(getattr(module, self.name)).made
         assert made is not None
         return made
@@ -172,6 +173,9 @@ def _file_of(made: type) -> str:
 
 def _text_of(made: type) -> bytes | None:
     own = [base for base in made.__mro__ if base.__module__.partition(".")[0] not in _NOT_OWN]
+    # what a function around the class gives it is not in its text
+    if any(_closes_over(value) for base in own for value in vars(base).values()):
+        return None
     try:
         return "".join(map(inspect.getsource, own)).encode()
     except (OSError, TypeError):
@@ -225,3 +229,9 @@ def _from_text(place: str, text: bytes) -> ModuleType:
         why = f"{type(error).__name__}: {shorten(error)}"
         raise ModelError(f'"{shorten(Path(place).name)}" cannot be run: {why}; correct the file') from error
     return module
+
+
+def _closes_over(value: object) -> bool:
+    """Return whether a method uses a variable of a function around its class."""
+    made = inspect.unwrap(value) if callable(value) else value
+    return isinstance(made, FunctionType) and bool(set(made.__code__.co_freevars) - {"__class__"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from statewise.errors import unknown_name
+from statewise.errors import ModelError, unknown_name
 from statewise.expressions import Call, parse
 
 # everything before the last colon is a file or a module; what follows is a call
@@ -312,6 +312,8 @@ def without_options(spec: str) -> str:
 
 def spec_of(model: str | type) -> str:
     """Return the name under which a model is recorded: as written, or `module:Class` of a class."""
+    if not isinstance(model, str | type):
+        raise ModelError(f"an object of {type(model).__name__} is given as a model; give the class itself, or a name")
     return model if isinstance(model, str) else f"{model.__module__}:{model.__qualname__.rpartition('.')[2]}"
 
 

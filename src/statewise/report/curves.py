@@ -65,7 +65,7 @@ def draw_comparison(file: Path, panels: Mapping[str, Panel]) -> None:
             lengths = sorted({length for points in panel.curves.values() for length, _, _ in points})
             # a label for each length that was tested, in place of powers of ten
             axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
-            axes.tick_params(which="minor", bottom=False)
+            axes.tick_params(which="minor", bottom=False, labelbottom=False)
             axes.set_ylim(max(-1.05, min([-0.1, *heights]) - 0.05), 1.06)
             axes.set_title(shorten(title, 48), fontsize=10)
             axes.tick_params(labelsize=8)

@@ -100,15 +100,16 @@ class Setting:
         return sum(entry.status == "diverged" for entry in self.entries)
 
     @property
-    def rank(self) -> tuple[float, str, float, float]:
+    def rank(self) -> tuple[float, bool, float, float]:
         """Its place among the settings of a row: by training lengths alone, the best first.
 
-        Among equals the lowest training loss counts, where the loss is the same function; then the highest rate.
+        Among equals squared error comes before cross-entropy, then the highest rate, as in `compare`; then the lowest
+        training loss.
         """
         losses = [entry.record.loss for entry in self.entries if entry.record.loss is not None]
         options = self.entries[0].options
         inside = -math.inf if self.inside is None else self.inside.mean
-        return -inside, options.loss, fmean(losses) if losses else math.inf, -options.lr
+        return -inside, options.loss != "squared", -options.lr, fmean(losses) if losses else math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import math
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,6 +101,19 @@ class RecordedScore(_Checked):
             score_majority=score.score_majority,
             **more,
         )
+
+
+def mean_beats_constant(scores: "Iterable[RecordedScore | None]") -> bool:
+    """Return whether the mean of several runs is above the best constant answer by more than two standard errors.
+
+    A run without a score counts as chance.
+    """
+    given = list(scores)
+    known = [score for score in given if score is not None]
+    if not known:
+        return False
+    mean = math.fsum(score.score for score in known) / len(given)
+    return mean > math.fsum(score.constant + 2 * score.constant_error for score in known) / len(known)
 
 
 class RecordedMetrics(_Checked):

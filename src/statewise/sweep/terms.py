@@ -112,7 +112,7 @@ class Terms:
     def __str__(self) -> str:
         """Write the terms of tasks that have machines for a reader."""
         return (
-            f"trained on {SHORTEST} to {LONGEST} symbols, short ones first, balanced where the machine is skewed, "
+            f"trained on {SHORTEST} to {LONGEST} symbols with a curriculum, balanced where the machine is skewed, "
             f"answered after each symbol; {self.alike}; {self.words:,} balanced test sequences per length"
         )
 

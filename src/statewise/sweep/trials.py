@@ -19,7 +19,7 @@ from statewise.errors import GridError, StatewiseError, shorten
 from statewise.machines import Machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import to_json
-from statewise.runs.record import Record
+from statewise.runs.record import Record, mean_beats_constant
 from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
@@ -162,9 +162,18 @@ class Trial:
         return fmean(found) if found else None
 
     def beats_constant(self, length: int) -> bool:
-        """Return whether the mean over seeds is better than the best constant answer."""
-        scores, constant = self.scores(length), self.constant(length)
-        return scores is not None and constant is not None and fmean(scores) > constant
+        """Return whether the mean over seeds beats the best constant answer at a length."""
+        return self.scores(length) is not None and mean_beats_constant(r.score_at(length) for r in self.records)
+
+    @property
+    def train_beats_constant(self) -> bool:
+        """Whether the mean over seeds beats the best constant answer at training lengths."""
+        return mean_beats_constant(record.in_distribution for record in self.records)
+
+    @property
+    def pooled_beats_constant(self) -> bool:
+        """Whether the mean over seeds beats the best constant answer on a user's own test set as a whole."""
+        return mean_beats_constant(record.pooled for record in self.records)
 
     @property
     def parameters(self) -> int | None:

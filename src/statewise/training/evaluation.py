@@ -10,8 +10,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from statewise.errors import ModelError, StatewiseError
 from statewise.machines.conformance import conformance_suite
-from statewise.models.interface import SequenceModel
+from statewise.models.interface import AdaptedModel, SequenceModel
+from statewise.models.own import told
 from statewise.tasks import Batch, SequenceTask, Supervision, Task, legal_moves
 from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective
@@ -78,6 +80,19 @@ def evaluate_batch(
         batch: the sequences; those of several lengths are read length by length.
         coverage: whether the score says what of the machine they walked, where there is one.
     """
+    try:
+        return _evaluate_batch(model, task, length, batch, coverage)
+    except Exception as error:
+        if isinstance(error, StatewiseError) or not isinstance(model, AdaptedModel):
+            raise
+        made = type(model.module)
+        raise ModelError(
+            f"{made.__name__} cannot read sequences of {int(batch.lengths.max()):,} symbols: {told(error, made)}; test "
+            "shorter ones, and give the class an attribute longest with the most that it reads"
+        ) from error
+
+
+def _evaluate_batch(model: SequenceModel, task: SequenceTask, length: int, batch: Batch, coverage: bool) -> Score:
     if batch.asked is not None:
         return _evaluate_symbols(model, task, length, batch, batch.asked)
     finals = torch.from_numpy(batch.finals)
