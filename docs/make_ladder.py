@@ -10,8 +10,8 @@ from statistics import median
 
 from statewise.models.table import BASELINES, LEVELS, kind_of
 from statewise.papers.architectures import known_of, legend_of, predicted, statement_of
-from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, cards_of
-from statewise.papers.ladder_learner import LEARN, SEQUENCES, LearnerRow, learner_card, read_rows
+from statewise.papers.cards import FAR, LEARN, LENGTHS, REACHED, Card, cards_of
+from statewise.papers.ladder_learner import SEQUENCES, LearnerRow, learner_card, read_rows
 from statewise.papers.rungs import RUNGS
 from statewise.report.ladder_cards import MARKS, draw_card, draw_overview, headline, short_name, size_of
 from statewise.store.record_files import read_records

@@ -57,6 +57,7 @@ SURFACE = [
 RENAMED = {"compare": {"tasks": "task", "models": "model"}, "ladder": {"models": "model"}}
 # the command line keeps what it makes in a directory; Python may have it in memory
 REQUIRED = {
+    "compare": ["models"],
     "train": ["out"],
     "compile": ["out"],
     "extract": ["out"],

@@ -353,3 +353,14 @@ def test_a_card_is_written_in_every_form(ending, models, climbed, tmp_path, monk
     assert (tmp_path / f"card.{ending}").stat().st_size > 1_000
     assert [card.model for card in made.cards] == models
     assert "flip-flop" in str(made)
+
+
+def test_the_learner_stands_beside_networks_and_alone(climbed, monkeypatch):
+    monkeypatch.setattr("statewise.commands.ladder.RUNGS", RUNGS[:2])
+    made = sw.ladder(["diagonal", "learn"], **climbed)
+    assert made.ran == 0
+    assert [card.model for card in made.cards] == ["diagonal", "learn"]
+    assert made.cards[1].count == 2
+    alone = sw.ladder("learn", **climbed)
+    assert [rung["scores"]["500"] for rung in alone.to_dict()["rungs"]] == [[1.0], [1.0]]
+    assert "2 of 2 rungs reached" in str(alone)

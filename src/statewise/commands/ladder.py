@@ -9,8 +9,7 @@ from statewise.commands.inputs import PathLike, check_least, list_of, path_of, t
 from statewise.commands.trying import short_names, store_of, tried_models, tried_task
 from statewise.errors import RunError
 from statewise.papers.architectures import predicted
-from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, cards_of
-from statewise.papers.ladder_learner import LEARN, learn_rung, learner_card
+from statewise.papers.cards import FAR, LEARN, LENGTHS, REACHED, Card, cards_of
 from statewise.papers.rungs import RUNGS
 from statewise.sweep import EngineOptions, ShowProgress
 from statewise.sweep.terms import Terms
@@ -127,6 +126,8 @@ def ladder(
         made = run_trials(directory, tasks, entered, terms, seeds, on, retry_failed, show)
     cards = cards_of(made.trials, [model.name for model in entered])
     if LEARN in named:
+        from statewise.papers.ladder_learner import learn_rung, learner_card
+
         rows = [learn_rung(rung.task, seed, terms) for rung in RUNGS for seed in range(seeds)]
         cards.append(learner_card(rows, terms, RUNGS))
     found = Ladder(tuple(cards), terms, made.ran)

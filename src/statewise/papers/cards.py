@@ -9,6 +9,8 @@ from typing import Any
 from statewise.papers.rungs import RUNGS, Rung
 from statewise.sweep.trials import Trial
 
+# what cards call the learner without gradients, in place of a model
+LEARN = "learn"
 # the longest training length, 10 times and 50 times as long
 LENGTHS = (10, 100, 500)
 FAR = LENGTHS[-1]

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import StoreError, shorten
 from statewise.machines import Machine, minimise
-from statewise.papers.cards import Card, Standing
+from statewise.papers.cards import LEARN, Card, Standing
 from statewise.papers.rungs import RUNGS, Rung
 from statewise.runs.record import FORMAT, Record, RecordedScore, provenance
 from statewise.sweep.terms import SETTINGS, Terms
@@ -32,8 +32,6 @@ from statewise.training.evaluation import pooled
 from statewise.training.metrics import Score
 from statewise.training.options import RunOptions
 
-# what tables call it in place of a model
-LEARN = "learn"
 SEQUENCES, _BATCH = 3_200, 64
 # the work of state merging grows steeply with the alphabet, since fewer sequences walk each transition
 _MOST_SYMBOLS = 24
