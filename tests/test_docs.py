@@ -181,3 +181,13 @@ def test_generated_parts_of_a_page_are_those_of_the_records(maker, monkeypatch):
     made = __import__(maker)
     text = made.PAGE.read_text(encoding="utf-8")
     assert made.page(text) == text
+
+
+def test_the_ladder_is_that_of_its_records(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    made = __import__("make_ladder")
+    learned = made.read_rows(made.ROWS)
+    cards = [*made.read_cards(made.RECORDS), made.learner_card(learned, made.TERMS)]
+    assert len(cards) > 5
+    assert made.page(cards, learned) == made.PAGE.read_text(encoding="utf-8")
+    assert all((made.PICTURES / made._file(card)).is_file() for card in cards)
