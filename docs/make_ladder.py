@@ -16,7 +16,7 @@ from statewise.papers.rungs import RUNGS
 from statewise.report.ladder_cards import MARKS, draw_card, draw_overview, headline, short_name, size_of
 from statewise.store.record_files import read_records
 from statewise.sweep.terms import Terms
-from statewise.sweep.trials import trials_of
+from statewise.sweep.trial_records import trials_of
 from statewise.wording import fixed
 
 ROOT = Path(__file__).parents[1]

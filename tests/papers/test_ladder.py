@@ -10,7 +10,7 @@ from statewise.papers.cards import LENGTHS, Card, Standing
 from statewise.papers.ladder_learner import choose_machine, learn_rung, learner_card, read_rows
 from statewise.papers.rungs import RUNGS
 from statewise.sweep.terms import SETTINGS, Terms
-from statewise.sweep.trials import Trial
+from statewise.sweep.trial_records import Trial
 from statewise.theory.learning.labelled import count_words
 from statewise.theory.learning.tables import Fitted
 from tests.command import ROOT

@@ -6,7 +6,8 @@ from statewise.errors import GridError
 from statewise.models import TABLE
 from statewise.runs.record import FORMAT, Record, RecordedScore
 from statewise.sweep.terms import LONGEST, SETTINGS, Terms, readable
-from statewise.sweep.trials import check_size, on_terms, trial_of, trials_of
+from statewise.sweep.trial_records import on_terms, trial_of, trials_of
+from statewise.sweep.trials import check_size
 
 TERMS = Terms(steps=30, test_lengths=(10, 500), words=50, hidden=12)
 # what a recipe may set for its model

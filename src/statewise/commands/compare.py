@@ -24,7 +24,8 @@ from statewise.errors import RunError
 from statewise.store import Store
 from statewise.sweep import EngineOptions, ShowProgress
 from statewise.sweep.terms import SETTINGS, Terms
-from statewise.sweep.trials import Trial, check_size, run_trials
+from statewise.sweep.trial_records import Trial
+from statewise.sweep.trials import check_size, run_trials
 from statewise.tasks import has_machine
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result, columns, counted, duration, fixed

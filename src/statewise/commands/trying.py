@@ -15,7 +15,8 @@ from statewise.models.table import is_own, kind_of, spec_of
 from statewise.runs.record import Record
 from statewise.store import Store
 from statewise.sweep.terms import LONGEST, SETTINGS, Terms
-from statewise.sweep.trials import Trial, TriedModel, TriedTask
+from statewise.sweep.trial_records import Trial
+from statewise.sweep.trials import TriedModel, TriedTask
 from statewise.tasks import build_source, has_machine
 from statewise.tasks.words import WordsSource
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from statewise.papers.rungs import RUNGS, Rung
-from statewise.sweep.trials import Trial
+from statewise.sweep.trial_records import Trial
 
 # what cards call the learner without gradients, in place of a model
 LEARN = "learn"

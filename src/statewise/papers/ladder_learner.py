@@ -22,7 +22,7 @@ from statewise.papers.cards import LEARN, Card, Standing
 from statewise.papers.rungs import RUNGS, Rung
 from statewise.runs.record import FORMAT, Record, RecordedScore, provenance
 from statewise.sweep.terms import SETTINGS, Terms
-from statewise.sweep.trials import Trial
+from statewise.sweep.trial_records import Trial
 from statewise.tasks import Batch, Task
 from statewise.theory.learning.edges import used_edges
 from statewise.theory.learning.labelled import LabelledWords, count_words, walk

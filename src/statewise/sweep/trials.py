@@ -5,21 +5,19 @@ lengths (where it was, none could be better, and it is kept), then the chosen on
 has is not run again, so that the same call resumes.
 """
 
-import math
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from statewise.errors import GridError, StatewiseError, shorten
 from statewise.machines import Machine
 from statewise.machines.catalogue import from_file
 from statewise.machines.machine_files import to_json
-from statewise.runs.record import Record, mean_beats_constant
+from statewise.runs.record import Record
 from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
@@ -27,20 +25,18 @@ from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
 from statewise.sweep.terms import SETTINGS, Setting, Terms
+from statewise.sweep.trial_records import FIRST_SEED, Trial, choose_setting, trial_of
 from statewise.sweep.work import OUT_OF_SPACE, failed_record
-from statewise.tasks import SequenceSource, has_machine
+from statewise.tasks import SequenceSource
 from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
     from statewise.models import OwnSource
 
 MOST_RUNS = 20_000
-_FIRST_SEED = 0
 _PERFECT = 1.0
 # sizes of the networks on which classes are tried
 _SYMBOLS = 2
-# where records have no score at training lengths
-_NO_SCORE = -2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,148 +87,6 @@ class TriedModel:
         from statewise.models import own_source
 
         return None if self.own is None else own_source(self.own)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What became of one model on one task.
-
-    Args:
-        task: its name.
-        model: its name.
-        setting: what was chosen; None where nothing was run.
-        records: of the chosen setting, one for each seed.
-        tuning: of the first seed, one for each setting that was tried.
-        reads: the longest sequence that the model reads; None is any.
-        refused: why nothing was run.
-    """
-
-    task: str
-    model: str
-    setting: Setting | None = None
-    records: tuple[Record, ...] = ()
-    tuning: tuple[Record, ...] = ()
-    reads: int | None = None
-    refused: str | None = None
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds of its runs."""
-        return tuple(record.config.seed for record in self.records)
-
-    @property
-    def train(self) -> tuple[float, ...]:
-        """The score at training lengths of each seed; a run without one counts as chance."""
-        return tuple(record.score_id or 0.0 for record in self.records)
-
-    @property
-    def train_constant(self) -> float | None:
-        """The score of the best constant answer at training lengths."""
-        found = [record.in_distribution.constant for record in self.records if record.in_distribution is not None]
-        return fmean(found) if found else None
-
-    def scores(self, length: int) -> tuple[float, ...] | None:
-        """Return the score of each seed at a length; None where the model cannot read it.
-
-        A run that diverged or failed counts as chance.
-        """
-        if not self.records or (self.reads is not None and length > self.reads):
-            return None
-        found = [record.score_at(length) for record in self.records]
-        return tuple(0.0 if score is None else score.score for score in found)
-
-    @property
-    def pooled(self) -> tuple[float, ...] | None:
-        """The score of each seed on a user's own test set as a whole; None of any other task.
-
-        A run that diverged or failed counts as chance.
-        """
-        if not self.records or self.records[0].config.sequences is None:
-            return None
-        return tuple(0.0 if record.pooled is None else record.pooled.score for record in self.records)
-
-    @property
-    def pooled_constant(self) -> float | None:
-        """The score of the best constant answer on a user's own test set as a whole."""
-        return next((record.pooled.constant for record in self.records if record.pooled is not None), None)
-
-    def constant(self, length: int) -> float | None:
-        """Return the score of the best constant answer on the same sequences; None where nothing was tested."""
-        found = [score.constant for record in self.records if (score := record.score_at(length)) is not None]
-        return fmean(found) if found else None
-
-    def beats_constant(self, length: int) -> bool:
-        """Return whether the mean over seeds beats the best constant answer at a length."""
-        return self.scores(length) is not None and mean_beats_constant(r.score_at(length) for r in self.records)
-
-    @property
-    def train_beats_constant(self) -> bool:
-        """Whether the mean over seeds beats the best constant answer at training lengths."""
-        return mean_beats_constant(record.in_distribution for record in self.records)
-
-    @property
-    def pooled_beats_constant(self) -> bool:
-        """Whether the mean over seeds beats the best constant answer on a user's own test set as a whole."""
-        return mean_beats_constant(record.pooled for record in self.records)
-
-    @property
-    def parameters(self) -> int | None:
-        """How many parameters were trained."""
-        return next((record.parameters for record in self.records if record.parameters), None)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of one core, of all its runs, tuning included."""
-        runs = {record.key: record for record in (*self.tuning, *self.records)}
-        return math.fsum(record.cost or 0.0 for record in runs.values())
-
-    def count(self, status: str) -> int:
-        """Return how many of its seeds ended so."""
-        return sum(record.status == status for record in self.records)
-
-    @property
-    def reason(self) -> str | None:
-        """Why its runs have no score, where they have none."""
-        why = next((record.reason for record in self.records if record.status == "failed"), None)
-        return self.refused or why or ("training diverged" if self.count("diverged") else None)
-
-
-def trial_of(task: str, model: str, records: Iterable[Record], reads: int | None = None) -> Trial:
-    """Sort the records of a model on a task: choose the setting, and take the runs of each seed with it."""
-    by_place = {(_setting(record), record.config.seed): record for record in records}
-    tuning = tuple(by_place[place] for setting in SETTINGS if (place := (setting, _FIRST_SEED)) in by_place)
-    if not tuning:
-        return Trial(task, model, reads=reads)
-    chosen = _choose(tuning)
-    runs = sorted(
-        (record for (setting, _), record in by_place.items() if setting == chosen), key=lambda r: r.config.seed
-    )
-    return Trial(task, model, chosen, tuple(runs), tuning, reads)
-
-
-def trials_of(records: Iterable[Record], terms: Terms) -> list[Trial]:
-    """Sort the records that were made on these terms into trials, in the order in which they first occur."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if on_terms(record, terms):
-            groups.setdefault((record.config.task, record.config.model), []).append(record)
-    trials = []
-    for (task, model), found in groups.items():
-        tested = max(max(record.config.test_lengths) for record in found)
-        reads = None if tested >= max(terms.test_lengths) else tested
-        trials.append(trial_of(task, model, found, reads))
-    return trials
-
-
-def on_terms(record: Record, terms: Terms) -> bool:
-    """Return whether a run was one of a trial on these terms; what a model could read does not matter."""
-    config, setting = record.config, _setting(record)
-    if setting not in SETTINGS or not has_machine(config.task):
-        return False
-    kept = {"test_lengths": config.test_lengths, "machine": config.machine, "source": config.source}
-    expected = terms.options(config.task, config.model, setting, config.seed).model_copy(update=kept)
-    # what its machine asks for, which may not be at hand, was decided when it ran
-    return expected.model_copy(update={"draws": config.draws}) == config if config.machine else expected == config
 
 
 def check_size(tasks: int, models: int, seeds: int) -> None:
@@ -287,7 +141,7 @@ def run_trials(
     check_size(len(tasks), len(models), seeds)
     pairs = [(task, model) for task in tasks for model in models]
     able = [pair for pair in pairs if _reads_enough(pair, terms)]
-    first = list(zip(able, _jobs([(pair, SETTINGS[0], _FIRST_SEED) for pair in able], terms), strict=True))
+    first = list(zip(able, _jobs([(pair, SETTINGS[0], FIRST_SEED) for pair in able], terms), strict=True))
     check_jobs([job for pair, job in first if not _only_here(pair)])
     _check_here({model: job for (task, model), job in first if _only_here((task, model))})
     with Store.open(directory, write=True) as store, ExitStack() as held:
@@ -301,10 +155,10 @@ def run_trials(
             for (pair, _, _), job in zip(wanted, jobs, strict=True):
                 found[pair].append(runner.record(job))
 
-        run([(pair, SETTINGS[0], _FIRST_SEED) for pair in able])
+        run([(pair, SETTINGS[0], FIRST_SEED) for pair in able])
         tuned = [pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT]
-        run([(pair, setting, _FIRST_SEED) for pair in tuned for setting in SETTINGS[1:]])
-        run([(pair, _choose(found[pair]), seed) for pair in able for seed in range(_FIRST_SEED + 1, seeds)])
+        run([(pair, setting, FIRST_SEED) for pair in tuned for setting in SETTINGS[1:]])
+        run([(pair, choose_setting(found[pair]), seed) for pair in able for seed in range(FIRST_SEED + 1, seeds)])
         trials = [trial_of(task.name, model.name, found[task, model], model.reads) for task, model in pairs]
         return Trials(tuple(trials), runner.ran)
 
@@ -314,7 +168,7 @@ def _reads_enough(pair: Pair, terms: Terms) -> bool:
     task, model = pair
     if model.reads is None:
         return True
-    options = terms.options(task.name, model.name, SETTINGS[0], _FIRST_SEED, model.reads, task.kept)
+    options = terms.options(task.name, model.name, SETTINGS[0], FIRST_SEED, model.reads, task.kept)
     return max(options.longest, *options.probe, min(options.test_lengths)) <= model.reads
 
 
@@ -418,14 +272,3 @@ class _Runner:
         texts = (None if job.machine is None else job.machine.encode(), plan.source)
         self.store.add([record], {} if weights is None else {job.key: weights}, [text for text in texts if text])
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _setting(record: Record) -> Setting:
-    return Setting(record.config.loss, record.config.lr)
-
-
-def _choose(tuning: Sequence[Record]) -> Setting:
-    """Return the setting with the best score at training lengths, of equal ones the first that is named."""
-    ordered = sorted(tuning, key=lambda record: SETTINGS.index(_setting(record)))
-    best = max(ordered, key=lambda record: _NO_SCORE if record.score_id is None else record.score_id)
-    return _setting(best)
