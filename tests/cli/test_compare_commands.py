@@ -9,6 +9,7 @@ import pytest
 from torch import nn
 
 import statewise as sw
+from statewise.errors import RunError
 from statewise.machines import Machine
 from statewise.models import TABLE
 from statewise.papers.rungs import RUNGS
@@ -364,3 +365,9 @@ def test_the_learner_stands_beside_networks_and_alone(climbed, monkeypatch):
     alone = sw.ladder("learn", **climbed)
     assert [rung["scores"]["500"] for rung in alone.to_dict()["rungs"]] == [[1.0], [1.0]]
     assert "2 of 2 rungs reached" in str(alone)
+
+
+def test_a_directory_in_place_of_a_file_is_refused_before_anything_is_trained(tmp_path):
+    with pytest.raises(RunError, match="is a directory"):
+        sw.compare("parity", ["diagonal"], seeds=1, steps=2, lengths=[10], store=tmp_path / "store", csv=tmp_path)
+    assert not (tmp_path / "store").exists()

@@ -20,7 +20,7 @@ from statewise.commands.inputs import (
     torch_threads,
 )
 from statewise.commands.trying import short_names, store_of, tried_models, tried_task, weakest_verdict
-from statewise.errors import RunError
+from statewise.errors import RunError, shorten
 from statewise.store import Store
 from statewise.sweep import EngineOptions, ShowProgress
 from statewise.sweep.terms import SETTINGS, Terms
@@ -316,6 +316,9 @@ def compare(
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
+    for file in (plot, csv, latex):
+        if file is not None and Path(file).is_dir():
+            raise RunError(f'"{shorten(file)}" is a directory; expected a file for the table or the plot; name one')
     terms = Terms(steps, tuple(dict.fromkeys(asked)), count or _WORDS, hidden)
     on = EngineOptions(engine, workers)
     # what is computed here is small, and more threads would wait for each other beside the workers
