@@ -114,7 +114,7 @@ def test_a_polished_run_is_judged_from_its_shortest_sequence_on(tmp_path):
     sw.sample("parity", tmp_path / "w.csv", count=300, length=6, shortest=3)
     run = sw.train(words=tmp_path / "w.csv", model="full", out=tmp_path / "run", **QUICK)
     assert run.shortest == 3
-    sw.polish(run, out=tmp_path / "fine", seconds=5.0)
+    sw.polish(run, out=tmp_path / "fine")
     assert sw.load(tmp_path / "fine").shortest == 3
 
 

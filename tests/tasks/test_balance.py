@@ -118,13 +118,9 @@ def test_balanced_batches_are_a_function_of_seed_and_position():
     assert not np.array_equal(task.batch(4, 70).tokens, expected.tokens)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", [name for name in MACHINES if machine(name).classes > 1])
 def test_the_constant_answer_of_a_task_is_what_uniform_sequences_give(name):
-    m = machine(name)
-    try:
-        task = Task(m)
-    except TaskError:
-        pytest.skip("one output only")
+    task = Task(machine(name))
     drawn = task.test(0, 10, 4_000).finals
     share = np.bincount(drawn).max() / len(drawn)
     assert task.constant == pytest.approx((share - 1 / task.classes) / (1 - 1 / task.classes), abs=0.07)

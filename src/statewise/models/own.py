@@ -62,7 +62,7 @@ class OwnModel:
             raise
         except Exception as error:
             raise ModelError(
-                f"{self.made.__name__} cannot be built: {told(error, self.made)}; correct its __init__"
+                f"{self.made.__name__} cannot be built: {describe_error(error, self.made)}; correct its __init__"
             ) from error
 
 
@@ -156,7 +156,7 @@ def has_source(model: str | type, sha256: str) -> bool:
     return sha256 in (hashlib.sha256(text).hexdigest() for text in texts if text is not None)
 
 
-def told(error: Exception, made: type) -> str:
+def describe_error(error: Exception, made: type) -> str:
     """Say what a user's code raised, and in which line of the class's own file."""
     file = _file_of(made)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from statewise.errors import ModelError, StatewiseError, shorten
 from statewise.models.catalogue import ModelOptions
 from statewise.models.interface import AdaptedModel, SequenceModel
-from statewise.models.own import told
+from statewise.models.own import describe_error
 
 _BATCH, _TIME, _MORE = 4, 9, 3
 # of the spread of all logits, and of the largest of them: a leak is far above, rounding far below
@@ -136,7 +136,7 @@ class _Tried:
         except StatewiseError as error:
             raise _BrokenLawError(str(error)) from error
         except Exception as error:
-            raised = told(error, self.own or type(self.model))
+            raised = describe_error(error, self.own or type(self.model))
             raise _BrokenLawError(f"{self.name}.{what} raised {raised}; correct it") from error
 
     @cached_property

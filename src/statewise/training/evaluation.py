@@ -13,7 +13,7 @@ from torch import Tensor
 from statewise.errors import ModelError, StatewiseError
 from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import AdaptedModel, SequenceModel
-from statewise.models.own import told
+from statewise.models.own import describe_error
 from statewise.tasks import Batch, SequenceTask, Supervision, Task, legal_moves
 from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective
@@ -85,10 +85,10 @@ def evaluate_batch(
     except Exception as error:
         if isinstance(error, StatewiseError) or not isinstance(model, AdaptedModel):
             raise
-        made = type(model.module)
+        made, most = type(model.module), int(batch.lengths.max())
         raise ModelError(
-            f"{made.__name__} cannot read sequences of {int(batch.lengths.max()):,} symbols: {told(error, made)}; test "
-            "shorter ones, and give the class an attribute longest with the most that it reads"
+            f"{made.__name__} cannot read sequences of {most:,} symbols: {describe_error(error, made)}; "
+            "test shorter ones, and give the class an attribute longest with the most that it reads"
         ) from error
 
 
