@@ -1,21 +1,31 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# what the commands need, and what tests, lint and documentation need besides
+CORE := $(VENV)/.installed-core
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .PHONY: setup demo test lint docs clean
 
 setup: $(STAMP)
 
 # torch comes first and pinned: any other order lets another package pull a CUDA build.
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt hatchling editables
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,lint,docs]'
+$(CORE): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing torch (the largest part: about a minute)"
+	@$(PIP) torch
+	@echo "installing statewise and what its commands need"
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation -e .
+	@touch $(CORE)
+
+$(STAMP): $(CORE)
+	@echo "installing what tests, lint and documentation need"
+	@$(PIP) --no-build-isolation -e '.[test,lint,docs]'
 	@touch $(STAMP)
 
-demo: setup
+demo: $(CORE)
 	$(BIN)/statewise demo
 
 lint: setup

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from statewise.models.table import BASELINES, LEVELS, kind_of
-from statewise.papers.architectures import known_of, legend_of, predicted, statement_of
+from statewise.papers.architectures import legend_of, predicted, reported_of, statement_of
 from statewise.papers.cards import FAR, LEARN, LENGTHS, REACHED, Card, cards_of
 from statewise.papers.ladder_learner import SEQUENCES, LearnerRow, learner_card, read_rows
 from statewise.papers.rungs import RUNGS
@@ -61,8 +61,7 @@ def beside_theory(cards: Sequence[Card]) -> str:
             continue
         said = [(predicted(card.model, standing.rung), standing.reached) for standing in card.standings]
         counts = [str(sum(pair == wanted for pair in said)) for wanted in ((True, True), (True, False), (False, True))]
-        known = known_of(card.model)
-        reported = "–" if known is None or not known.reported else known.reported
+        reported = reported_of(card.model) or "–"
         lines.append(_line([f"`{short_name(card.model)}`", statement_of(card.model) or "–", *counts, reported]))
     letters = dict.fromkeys(text for card in cards for text in _legend(card))
     return "\n".join([*lines, "", *(f"{text}." for text in letters)])
@@ -182,8 +181,7 @@ def _file(card: Card) -> str:
 
 
 def _legend(card: Card) -> list[str]:
-    known = known_of(card.model)
-    return [] if known is None else legend_of(known.reported)
+    return legend_of(reported_of(card.model))
 
 
 def _place(model: str, order: Sequence[str]) -> int:

@@ -146,7 +146,7 @@ def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], T
         letter_sentence(paper, records),
         readme_table(tables),
         shown if tables and picture.exists() else "",
-        _overview(paper, records),
+        f"{_overview(paper, records)} {_whole_cost(paper, records)}",
         "Preset `quick` has small networks and few steps, preset `paper` the published budget. Scores are at length "
         f"{paper.length} where nothing else is said; 0 is chance, 1 is perfect.",
         f"```{{toctree}}\n:maxdepth: 1\n\n{names}{letter}\nreproduction/protocol\n```",
@@ -188,6 +188,19 @@ def _polished(tables: Iterable[Table]) -> str:
         f"Of our {len(cells)} cells with polish, {before} are right at 10,000 before it and {len(right)} after it; "
         f"in {len(proven)} of them all sequences of up to {length_text(min(proven, default=_FAR))} symbols or more are "
         "proven right on every seed."
+    )
+
+
+def _whole_cost(paper: Paper, records: list[Record]) -> str:
+    """Write how long the runs of the three tables took, and how much of that the slowest baselines did."""
+    keys = {run.key() for name in TABLES for run in paper.runs(name, "quick")}
+    runs = [record for record in records if record.config.key() in keys]
+    slow = [record for record in runs if record.config.model.startswith(("mamba", "transformer"))]
+    minutes, others = (sum(record.cost or 0.0 for record in some) / 120 for some in (runs, slow))
+    return (
+        f"The three tables of preset `quick` took {minutes:.0f} minutes on two cores that were shared with other work: "
+        f"{minutes - others:.0f} without Mamba and the Transformer, which need far more steps to learn the training "
+        "lengths."
     )
 
 

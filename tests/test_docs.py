@@ -169,6 +169,12 @@ def test_the_reference_has_every_name_of_the_front_door():
     assert set(statewise.__all__) - {"__version__"} <= {*commands, *classes, *errors}
 
 
+def test_the_commands_are_those_of_the_command_line(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    made = __import__("make_commands")
+    assert made.page() == made.PAGE.read_text(encoding="utf-8")
+
+
 def test_the_script_for_slurm_is_shown_and_can_be_parsed():
     script = ROOT / "examples" / "sweep.slurm"
     assert f"{{literalinclude}} ../examples/{script.name}" in (DOCS / "sweeps.md").read_text()

@@ -31,19 +31,24 @@ SURFACE = [
     "__version__",
     "bench",
     "certify",
+    "check",
     "check_model",
     "compare",
     "compile",
     "demo",
     "demo_parity",
     "describe",
+    "doctor",
     "evaluate",
+    "export",
     "extract",
     "ladder",
     "learn",
     "load",
     "machine",
+    "machines",
     "merge",
+    "models",
     "polish",
     "report",
     "reproduce",
@@ -51,6 +56,7 @@ SURFACE = [
     "sample",
     "snap",
     "sweep",
+    "track",
     "train",
 ]
 # what the command line calls otherwise, as flags are given once for each value
@@ -99,7 +105,7 @@ def test_python_m_is_the_command():
     assert done.stdout.strip() == sw.__version__
 
 
-@pytest.mark.parametrize("name", ["bench", "report", "runs", "sweep"])
+@pytest.mark.parametrize("name", ["bench", "export", "machines", "models", "report", "runs", "sweep"])
 def test_rooms_that_are_commands_can_be_called(name):
     """Importing the package must not hide the command."""
     program = (
@@ -130,7 +136,7 @@ def test_commands_and_functions_have_the_same_parameters_and_defaults(command, f
         p.name: p for p in typer.main.get_command(app).commands[command].params if p.name not in ("help", "json")
     }
     parameters = inspect.signature(getattr(sw, function)).parameters
-    taken = {name: p for name, p in parameters.items() if name != "show"}
+    taken = {name: p for name, p in parameters.items() if name not in ("show", "write")}
     assert options.keys() == taken.keys()
     for name, p in taken.items():
         required = p.default is p.empty or name in REQUIRED.get(command, ())

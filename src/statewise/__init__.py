@@ -23,21 +23,28 @@ from statewise.rooms import lazy_names
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
+    from statewise.commands.certify import certify
+    from statewise.commands.check import check
     from statewise.commands.check_model import check_model
     from statewise.commands.compare import compare
     from statewise.commands.compile import compile
     from statewise.commands.demo import demo
     from statewise.commands.demo_parity import demo_parity
     from statewise.commands.describe import describe
-    from statewise.commands.exact import certify, extract, snap
+    from statewise.commands.doctor import doctor
+    from statewise.commands.export import export
+    from statewise.commands.extract import extract, snap
     from statewise.commands.ladder import ladder
     from statewise.commands.learn import learn
+    from statewise.commands.machines import machines
+    from statewise.commands.models import models
     from statewise.commands.polish import polish
     from statewise.commands.report import report
     from statewise.commands.reproduce import reproduce
     from statewise.commands.runs import merge, runs
     from statewise.commands.sample import sample
     from statewise.commands.sweep import sweep
+    from statewise.commands.track import track
     from statewise.commands.train import evaluate, train
     from statewise.models import BilinearRNN, SequenceModel, StateTracker
     from statewise.runs import Record, Run
@@ -55,13 +62,17 @@ _HOMES = {
     "commands.demo": ("demo",),
     "commands.demo_parity": ("demo_parity",),
     "commands.describe": ("describe",),
-    "commands.exact": ("certify", "extract", "snap"),
+    "commands.doctor": ("doctor",),
+    "commands.certify": ("certify",),
+    "commands.check": ("check",),
+    "commands.extract": ("extract", "snap"),
     "commands.ladder": ("ladder",),
     "commands.learn": ("learn",),
     "commands.polish": ("polish",),
     "commands.reproduce": ("reproduce",),
     "commands.runs": ("merge",),
     "commands.sample": ("sample",),
+    "commands.track": ("track",),
     "commands.train": ("evaluate", "train"),
     "models": ("BilinearRNN", "SequenceModel", "StateTracker"),
     "runs.record": ("Record",),
@@ -72,7 +83,7 @@ _HOMES = {
     "transitions": ("LinearTransition", "Transition"),
 }
 # rooms of the package whose names are commands too: the room itself can be called
-_ROOMS = ("bench", "report", "runs", "sweep")
+_ROOMS = ("bench", "export", "machines", "models", "report", "runs", "sweep")
 _find, _ = lazy_names(__name__, _HOMES)
 
 __all__ = [
@@ -91,19 +102,24 @@ __all__ = [
     "__version__",
     "bench",
     "certify",
+    "check",
     "check_model",
     "compare",
     "compile",
     "demo",
     "demo_parity",
     "describe",
+    "doctor",
     "evaluate",
+    "export",
     "extract",
     "ladder",
     "learn",
     "load",
     "machine",
+    "machines",
     "merge",
+    "models",
     "polish",
     "report",
     "reproduce",
@@ -111,6 +127,7 @@ __all__ = [
     "sample",
     "snap",
     "sweep",
+    "track",
     "train",
 ]
 

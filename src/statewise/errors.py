@@ -61,6 +61,10 @@ class ModelError(StatewiseError):
     """A model of one's own that cannot be built or used."""
 
 
+class PretrainedError(StatewiseError):
+    """A directory of a saved network that cannot be read."""
+
+
 class InputError(StatewiseError):
     """A tensor of the wrong shape or kind handed to a layer."""
 
@@ -75,6 +79,10 @@ class RunError(StatewiseError):
 
 class CheckpointWriteError(RunError):
     """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
+
+
+class CertificateError(StatewiseError):
+    """A file that is no certificate, or a verdict of which none can be written."""
 
 
 class NetworkError(StatewiseError):
@@ -109,10 +117,26 @@ class WrongAnswerError(StatewiseError):
     exit_code = 1
 
 
+class StoppedError(StatewiseError):
+    """A command that reads for ever, ended by Ctrl-C."""
+
+    exit_code = 130
+
+
 class ToolMissingError(StatewiseError):
-    """A program outside Python that is not installed."""
+    """A program, or a package of an extra, that is not installed."""
 
     exit_code = 1
+
+
+class ContradictionError(Exception):
+    """Two proofs that contradict each other: a fault of this library, which no caller can cause or should catch."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"two proofs contradict each other: {found}. One of them is wrong, which is a bug of statewise; please "
+            "report it, with this line, the weights and the machine, and trust neither"
+        )
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:

@@ -3,8 +3,9 @@
 import math
 
 import pytest
+import torch
 
-from statewise.bench import ensemble, polish, rivals, steps, timing
+from statewise.bench import baselines, ensemble, polish, rivals, steps, timing
 from statewise.errors import WrongAnswerError
 from statewise.models.table import BASELINES
 from statewise.models.tracker import StateTracker
@@ -116,6 +117,40 @@ def test_every_rival_is_timed_against_another():
         "transformer",
     }
     assert all(row.target == 1.0 and row.ratio > 0 for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_published_networks_are_timed_with_the_same_weights():
+    rows = baselines.measure_published(batch=2, widths=(16,), depths=(2,), repeats=1)
+    assert [row.case.split(",")[0] for row in rows] == ["transformer(2)", "mamba(2)"]
+    assert all(row.target == 1.0 and row.ratio > 0 for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_network_is_timed_whose_weights_are_others(monkeypatch):
+    monkeypatch.setattr(baselines, "copy_weights", lambda pairs: None)
+    with pytest.raises(WrongAnswerError, match="transformer"):
+        baselines.measure_published(batch=2, widths=(16,), depths=(1,), repeats=1)
+
+
+class WrongGradient(torch.autograd.Function):
+    """The right value, with twice its gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, to_x):
+        return 2 * to_x
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_rival_is_timed_whose_gradient_differs(monkeypatch):
+    right = rivals.gated_attention
+    monkeypatch.setattr(rivals, "gated_attention", lambda q, *rest: right(WrongGradient.apply(q), *rest))
+    with pytest.raises(WrongAnswerError, match="gla"):
+        rivals.measure_rivals(batch=2, times=(3,), repeats=1)
 
 
 @pytest.mark.filterwarnings("ignore")

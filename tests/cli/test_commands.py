@@ -1,6 +1,7 @@
 """The command line as a person or a script uses it: in a process of its own."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from statewise.machines import identical, machine
+from statewise.models.table import LEVELS
 from tests import needs
 from tests.command import statewise
 
@@ -109,3 +111,28 @@ def test_demo_trains_and_keeps_its_run(tmp_path):
     assert "modular_addition(5)" in Path(result["report"]).read_text()
     again = statewise("eval", result["run"], "--lengths", "10", "--words", "50", "--json")
     assert json.loads(again.stdout)["score"] == [1.0]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["store", "--help"]])
+def test_help_lists_commands_with_whole_sentences(arguments):
+    done = statewise(*arguments)
+    assert done.returncode == 0
+    shown = " ".join(done.stdout.split())
+    # the usage line has three points, and no sentence does
+    assert shown.count("...") == 1
+    listed = re.findall(r"^  ([a-z-]+)  ", done.stdout, re.MULTILINE)
+    assert set(listed) >= ({"merge"} if "store" in arguments else {"train", "machines", "models", "certify"})
+    for command in (listed[0], listed[-1]):
+        about = " ".join(statewise(*arguments[:-1], command, "--help").stdout.split("\n\n")[1].split())
+        assert about in shown
+
+
+def test_lists_name_what_can_be_built():
+    machines = json.loads(statewise("machines", "--json").stdout)["machines"]
+    assert {"parity", "symmetric", "regex"} <= {machine["name"] for machine in machines}
+    assert all(machine["summary"] for machine in machines)
+    models = json.loads(statewise("models", "--json").stdout)["models"]
+    assert [model["name"] for model in models if model["level"]] == list(LEVELS)
+    assert {"lstm", "mamba", "deltanet"} <= {model["name"] for model in models}
+    shown = statewise("models").stdout
+    assert all(model["example"] in shown for model in models)

@@ -101,6 +101,7 @@ def test_runs_are_listed_filtered_and_written(swept, tmp_path):
     listed = json.loads(statewise("runs", folder / "runs", "--model", "rnn", "--limit", 0, "--json").stdout)
     assert listed["counts"] == {"done": 12}
     assert [row["model"] for row in listed["runs"]] == ["rnn"] * 6
+    assert {row["loss"] for row in listed["runs"]} == {"squared"}
     for name in ("runs.csv", "runs.parquet", "runs.jsonl", "runs.jsonl.gz"):
         done = statewise("runs", folder / "runs", "--seed", 1, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
@@ -117,6 +118,7 @@ def test_runs_are_listed_filtered_and_written(swept, tmp_path):
     assert "12 of 12 runs, the last 2 of them here" in shown[1]
     assert shown[2].split()[:6] == ["key", "status", "train", "constant", "long", "constant"]
     assert len(shown) == 5
+    assert all("squared" in line or "cross-entropy" in line for line in shown[3:])
     assert "0 of 12 runs" in statewise("runs", folder / "runs", "--model", "none").stdout
 
 

@@ -127,7 +127,7 @@ def test_progress_shows_on_a_terminal(tmp_path):
     os.close(slave)
     shown = os.read(master, 10_000).decode()
     os.close(master)
-    assert re.search(r"step 250/250  loss .* scores .* steps/s  0 s left", shown)
+    assert re.search(r"step 250 of 250  loss .* score .* at 500  .* steps/s", shown)
 
 
 def test_scalars_for_tensorboard_hold_every_evaluation(tmp_path):

@@ -16,7 +16,16 @@ from statewise.errors import (
     TooLargeError,
     ToolMissingError,
 )
-from statewise.machines import draw_svg, equivalent, identical, isomorphism, machine, read_machine, write_machine
+from statewise.machines import (
+    Machine,
+    draw_svg,
+    equivalent,
+    identical,
+    isomorphism,
+    machine,
+    read_machine,
+    write_machine,
+)
 from statewise.machines.dot import from_dot, to_dot
 from statewise.machines.machine_files import from_json, to_json
 from tests import needs
@@ -199,6 +208,51 @@ def test_ambiguous_drawings_are_refused():
     assert from_dot(text, kind="dfa").alphabet == ("a/0",)
 
 
+def test_names_that_end_in_numbers_are_no_probabilities():
+    text = 'digraph { __start0 -> a; a [label="p"]; a -> a [label="x:0.5"]; a -> a [label="x:0.7"]; }'
+    assert from_dot(text, kind="states").alphabet == ("x:0.5", "x:0.7")
+    plain = 'digraph { __start0 -> a; a -> a [label="set:1"]; a -> a [label="set:0"]; }'
+    assert from_dot(plain, kind="states").alphabet == ("set:1", "set:0")
+    m = Machine([[0, 1], [1, 0]], alphabet=("p:0.5", "p:.5"))
+    assert identical(from_dot(to_dot(m)), m)
+
+
+HTML_MEALY = """digraph g {
+__start0 [label=<>, shape=none];
+s0 [label=<0>];
+s1 [label=<<b>1</b>>];
+s0 -> s1 [label=<Hello &amp; go | Key<br />Alert / Closed>];
+s0 -> s0 [label=<Done<br/>Empty>];
+s1 -> s1 [label=<<table border="0"><tr><td>Key / Empty</td></tr><tr><td>Done / <!-- ">" -->A&gt;B</td></tr></table>>];
+s1 -> s0 [label=<Hello &amp; go/x>];
+__start0 -> s0;
+}"""
+
+
+def test_html_labels_of_mealy_machines_are_read():
+    """One edge may carry several inputs with one output, or a table of transitions."""
+    m = from_dot(HTML_MEALY)
+    assert m.alphabet == ("Hello & go", "Key", "Done")
+    words = {"Key": "Alert / Closed", "Done": "Empty", "Hello & go": "Alert / Closed"}
+    assert {a: m.output_names[m.answer([a])] for a in m.alphabet} == words
+    assert m.output_names[m.answer(["Key", "Done"])] == "A>B"
+    assert m.output_names[m.answer(["Key", "Hello & go"])] == "x"
+    assert identical(from_dot(to_dot(m)), m)
+
+
+def test_html_labels_of_moore_machines_and_acceptors_are_read():
+    moore = from_dot(
+        "digraph { __start0 -> p; p [label=<p<br/>on>]; q [label=<<table><tr><td>q</td><td>o|f</td></tr></table>>];"
+        "p -> q [label=<a>]; q -> p [label=<<i>a</i>>]; }"
+    )
+    assert (moore.alphabet, moore.state_names) == (("a",), ("p", "q"))
+    assert [moore.output_names[c] for c in moore.outputs] == ["on", "o|f"]
+    dfa = from_dot(
+        "digraph { node [label=<x>]; i [shape=point]; i -> p; p [shape=doublecircle]; p -> p [label=<a,b>]; }"
+    )
+    assert (dfa.alphabet, dfa.outputs.tolist()) == (("a", "b"), [1])
+
+
 SHARED = {
     "CC2650": (9, 5),
     "OpenSSL_1.0.2_server_regular": (7, 7),
@@ -270,6 +324,7 @@ def test_bad_json_gets_one_sentence(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+MDP = NondeterministicMachineError
 BAD_DOT = [
     ("", MachineFileError, "not a DOT digraph"),
     ("graph { a -- b }", MachineFileError, "not a DOT digraph"),
@@ -282,7 +337,13 @@ BAD_DOT = [
     ("digraph { __start0 -> a; a [shape=doublecircle]; }", MachineFileError, "no labelled edges"),
     ("digraph { __start0 -> a; __start0 -> b; a -> b [label=x]; b -> a [label=x]; }", MachineFileError, "marks 2"),
     ("digraph { subgraph c { a } }", MachineFileError, "subgraph"),
-    ("digraph { a -> a [label=<b>x</b>] }", MachineFileError, "HTML-like"),
+    ("digraph { a -> a [label=<<b>x</b>] }", MachineFileError, "never closed by >"),
+    ('digraph { __start0 -> a; a -> a [label="x:0.9"]; a -> b [label="x:0.1"]; b -> b [label="x:1"]; }', MDP, "Markov"),
+    (
+        'digraph { __start0 -> a; a -> a [label="x/0:.5"]; a -> b [label="x/1:.5"]; b -> b [label="x/1:1.0"] }',
+        MDP,
+        'on "x" .5',
+    ),
     ("digraph { a -> a [label=a/0] }", MachineFileError, "cannot read"),
     ("digraph { a -> a [label] }", MachineFileError, 'expected "="'),
     ("digraph { a -- b }", MachineFileError, "undirected"),

@@ -9,8 +9,8 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore", module="transformers.*")
 
-from statewise.bench.baselines import gpt2, mamba  # noqa: E402
-from statewise.models.baselines import MambaTracker, TransformerTracker  # noqa: E402
+from statewise.bench.baselines import copy_weights, mamba_pair, transformer_pair  # noqa: E402
+from statewise.models.baselines import MambaTracker  # noqa: E402
 from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, selective_scan  # noqa: E402
 
 SYMBOLS, CLASSES, WIDTH = 5, 4, 32
@@ -38,46 +38,27 @@ def compare(ours, theirs, pairs):
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_transformer_is_gpt2(layers):
-    ours = TransformerTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
-    theirs = gpt2(SYMBOLS, WIDTH, layers).double()
-    pairs = [(ours.embedding.weight, theirs.wte.weight, False), (ours.positions.weight, theirs.wpe.weight, False)]
-    pairs += [(ours.norm.weight, theirs.ln_f.weight, False), (ours.norm.bias, theirs.ln_f.bias, False)]
-    for block, other in zip(ours.blocks, theirs.h, strict=True):
-        for name in ("ln_1", "ln_2"):
-            pairs += [
-                (getattr(getattr(block, name), k), getattr(getattr(other, name), k), False) for k in ("weight", "bias")
-            ]
-        linears = [
-            (block.attention, other.attn.c_attn),
-            (block.projection, other.attn.c_proj),
-            (block.widen, other.mlp.c_fc),
-            (block.narrow, other.mlp.c_proj),
-        ]
-        for linear, conv in linears:
-            pairs += [(linear.weight, conv.weight, True), (linear.bias, conv.bias, False)]
+    ours, theirs, pairs = transformer_pair(SYMBOLS, CLASSES, WIDTH, layers)
+    ours, theirs = ours.double(), theirs.double()
+    assert len(pairs) == len(list(theirs.parameters())) == len(list(ours.parameters())) - 1
     with torch.no_grad():
-        for mine, yours, transposed in pairs:
+        for mine, _, _ in pairs:
             torch.nn.init.normal_(mine, std=0.2)
-            yours.copy_(mine.T if transposed else mine)
+    copy_weights(pairs)
     compare(ours, theirs, pairs)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_mamba_is_mamba(layers):
-    ours = MambaTracker(SYMBOLS, CLASSES, WIDTH, layers).double()
-    theirs = mamba(SYMBOLS, WIDTH, layers).double()
-    pairs = [(ours.embedding.weight, theirs.embeddings.weight, False), (ours.norm.weight, theirs.norm_f.weight, False)]
-    for block, other in zip(ours.blocks, theirs.layers, strict=True):
-        pairs.append((block.norm.weight, other.norm.weight, False))
-        named = dict(other.mixer.named_parameters())
-        mixer = dict(block.mixer.named_parameters())
-        assert mixer.keys() == named.keys()
-        pairs += [(mixer[name], named[name], False) for name in mixer]
+    ours, theirs, pairs = mamba_pair(SYMBOLS, CLASSES, WIDTH, layers)
+    ours, theirs = ours.double(), theirs.double()
+    # weight and bias of the readout are ours alone
+    assert len(pairs) == len(list(theirs.parameters())) == len(list(ours.parameters())) - 2
     with torch.no_grad():
-        for mine, yours, _ in pairs:
+        for mine, _, _ in pairs:
             if mine.ndim > 1 and mine.shape != (2 * WIDTH, 16):
                 mine.add_(torch.randn_like(mine) * 0.1)
-            yours.copy_(mine)
+    copy_weights(pairs)
     compare(ours, theirs, pairs)
 
 

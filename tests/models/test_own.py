@@ -142,7 +142,7 @@ def test_layers_and_trackers_take_a_transition_of_ones_own():
 def test_transitions_that_do_not_fit_get_one_sentence():
     with pytest.raises(TransitionError, match="input and hidden sizes"):
         BilinearRNN(3, 8, transition=Symmetric(3, 4))
-    with pytest.raises(TransitionError, match="makes one layer"):
+    with pytest.raises(TransitionError, match="makes one recurrence"):
         BilinearRNN(4, 4, transition=Symmetric(4, 4), num_layers=2)
     with pytest.raises(TransitionError, match="wrap it as Additive"):
         StateTracker(3, 5, 4, transition=Symmetric(3, 4), additive="constant")
@@ -216,3 +216,51 @@ def test_a_class_is_known_by_its_file_and_by_itself(tmp_path, caplog):
     assert not caplog.records
     sw.load(tmp_path / "run", Last)
     assert "is not that of the run" in caplog.text
+
+
+CLASS = "import torch\nfrom {helper} import width\n\n\nclass Net(torch.nn.Module):\n    pass\n"
+
+
+def test_what_a_module_imports_from_its_package_is_part_of_its_source(tmp_path, monkeypatch):
+    package = tmp_path / "ownpackage"
+    (package / "deep").mkdir(parents=True)
+    for folder in (package, package / "deep"):
+        (folder / "__init__.py").write_text("")
+    (package / "net.py").write_text(CLASS.format(helper="ownpackage.deep.sizes"))
+    (package / "deep" / "sizes.py").write_text("from . import base\n\nwidth = base.WIDTH\n")
+    (package / "deep" / "base.py").write_text("WIDTH = 3\n")
+    (package / "stranger.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = source_hash("ownpackage.net:Net")
+    made = own_class("ownpackage.net:Net")
+    assert has_source(made, before)
+    (package / "stranger.py").write_text("x = 1\n")
+    assert source_hash("ownpackage.net:Net") == before
+    (package / "deep" / "base.py").write_text("WIDTH = 4\n")
+    after = source_hash("ownpackage.net:Net")
+    assert after != before
+    assert not has_source(made, before)
+    assert has_source(made, after)
+    # functions of the module itself count too
+    (package / "net.py").write_text(CLASS.format(helper="ownpackage.deep.sizes") + "\n\nDEPTH = 2\n")
+    assert source_hash("ownpackage.net:Net") not in (before, after)
+
+
+def test_a_run_by_the_text_of_its_class_is_opened_by_its_module(tmp_path, monkeypatch):
+    (tmp_path / "alone.py").write_text(CLASS.replace("from {helper} import width\n", ""))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = own_class("alone:Net")
+    assert has_source("alone:Net", source_hash(made))
+    assert source_hash(made) != source_hash("alone:Net")
+
+
+def test_what_a_file_imports_from_its_directory_is_part_of_its_source(tmp_path, monkeypatch):
+    file = tmp_path / "net.py"
+    file.write_text(CLASS.format(helper="ownhelper"))
+    plain = source_hash(f"{file}:Net")
+    (tmp_path / "ownhelper.py").write_text("width = 3\n")
+    with_helper = source_hash(f"{file}:Net")
+    (tmp_path / "ownhelper.py").write_text("width = 4\n")
+    assert len({plain, with_helper, source_hash(f"{file}:Net")}) == 3
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert own_class(f"{file}:Net").__name__ == "Net"

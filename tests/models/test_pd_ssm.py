@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from statewise.errors import StatewiseError
 from statewise.models import build_model
+from statewise.models.baselines import pd_ssm
 from statewise.models.baselines.pd_ssm import PDTracker, sparse_scan
 from tests.models.agreement import assert_agree, shaken, tensors, words
 
@@ -36,7 +37,8 @@ def straight_through(M):
     return hard + soft - soft.detach()
 
 
-@pytest.mark.parametrize("time", [1, 11])
+# from 32 steps on in chunks: whole ones (36, 63), a last one of two steps (37, 101), of a few (32, 43)
+@pytest.mark.parametrize("time", [1, 11, 31, 32, 36, 37, 43, 63, 101])
 def test_the_scan_is_its_recurrence(time):
     batch, hidden = 3, 7
     vectors = (time, batch, hidden, 2)
@@ -46,6 +48,40 @@ def test_the_scan_is_its_recurrence(time):
     fast = sparse_scan(M.mT.softmax(dim=-1).flatten(0, 1), D, b, x, codes)
     slow = dense_run(straight_through(M), D, b, x)
     assert_agree(parts(fast, fast[-1]), parts(slow, slow[-1]), given)
+
+
+@pytest.mark.parametrize("time", [33, 49, 64, 257])
+def test_chunks_are_the_steps(time, monkeypatch):
+    batch, hidden, symbols = 2, 5, 3
+    vectors = (time, batch, hidden, 2)
+    soft, D, b, x = given = tensors((symbols, hidden, hidden), vectors, vectors, (batch, hidden, 2))
+    D, b, x = (torch.view_as_complex(part) for part in (0.6 * D, b, x))
+    codes = torch.randint(0, symbols, (time, batch), generator=torch.Generator().manual_seed(3))
+    composed = []
+    monkeypatch.setattr(pd_ssm.Chunks, "fill", counted(composed, pd_ssm.Chunks.fill))
+    chunks = sparse_scan(soft, D, b, x, codes)
+    assert len(composed) == 1
+    monkeypatch.setattr(pd_ssm, "_chunks_pay", lambda rows: False)
+    steps = sparse_scan(soft, D, b, x, codes)
+    assert len(composed) == 1
+    assert_agree(parts(chunks, chunks[-1]), parts(steps, steps[-1]), given)
+
+
+def counted(calls, method):
+    """Return a method that notes its calls."""
+
+    def call(self, *given):
+        calls.append(given)
+        return method(self, *given)
+
+    return call
+
+
+def test_large_steps_are_not_composed():
+    rows = torch.zeros(64, 64, 64, dtype=torch.int64)
+    assert not pd_ssm._chunks_pay(rows)
+    assert not pd_ssm._chunks_pay(rows[:31, :4])
+    assert pd_ssm._chunks_pay(rows[:32, :4])
 
 
 def dense(model, tokens):
@@ -67,9 +103,9 @@ def dense(model, tokens):
     return u @ model.readout.weight.T + model.readout.bias, ends
 
 
-@pytest.mark.parametrize(("layers", "dictionary"), [(1, 8), (3, 2)])
-def test_pd_ssm_is_its_equation(layers, dictionary):
-    model, tokens = shaken(PDTracker(SYMBOLS, CLASSES, WIDTH, layers, dictionary)), words(SYMBOLS)
+@pytest.mark.parametrize(("layers", "dictionary", "time"), [(1, 8, 13), (3, 2, 13), (2, 3, 45)])
+def test_pd_ssm_is_its_equation(layers, dictionary, time):
+    model, tokens = shaken(PDTracker(SYMBOLS, CLASSES, WIDTH, layers, dictionary)), words(SYMBOLS, time=time)
     logits, states = model.run(tokens, model.init_state(len(tokens)))
     answers, ends = dense(model, tokens)
     assert_agree((logits, *parts(*states)), (answers, *parts(*ends)), list(model.parameters()))

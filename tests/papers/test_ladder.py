@@ -5,9 +5,10 @@ import pytest
 from statewise.errors import StatewiseError
 from statewise.machines import Machine, analyse, machine
 from statewise.models import TABLE
-from statewise.papers.architectures import KNOWN, known_of, predicted, statement_of
+from statewise.papers.architectures import KNOWN, known_of, legend_of, predicted, reported_of, statement_of
 from statewise.papers.cards import LENGTHS, Card, Standing
 from statewise.papers.ladder_learner import choose_machine, learn_rung, learner_card, read_rows
+from statewise.papers.paper import read_paper
 from statewise.papers.rungs import RUNGS
 from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trial_records import Trial
@@ -47,6 +48,33 @@ def test_known_results_are_of_models_of_the_table():
     assert known_of("mamba(2, eigenvalues=signed)") != known_of("mamba(2)")
     assert known_of("file.py:Net") is None
     assert statement_of("file.py:Net") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "reported"),
+    [
+        ("lstm", "W 100/100/99.9/100"),
+        ("slstm(2)", "G 1/0.787/0.178; W 32.5/100/27.7/100"),
+        ("mamba(4, eigenvalues=signed)", "G 1/0.241/0.116"),
+        ("deltanet(2, negative=true)", "G 1/0.971/0.26; W 46.7/100/66.4/97.7"),
+        ("deltaproduct(2)", "W 46.3/100/78.4/98; n = 4: A5 97.9 % (2 generators), S5 88.7 % (4)"),
+        ("slice(4)", "blocks of 4: W 99.8/85.9/54/95.3"),
+        ("gru", ""),
+        ("full", ""),
+        ("file.py:Net", ""),
+    ],
+)
+def test_reported_numbers_are_those_of_the_files_of_data(model, reported):
+    assert reported_of(model) == reported
+    assert [text[0] for text in legend_of(reported)] == [letter for letter in "GW" if f"{letter} " in reported]
+
+
+def test_every_row_of_a_file_of_data_is_reported_of_its_models():
+    for paper, letter in (("grazzi2024", "G"), ("chomsky", "W")):
+        rows = read_paper(paper).published_rows
+        assert rows
+        for row in rows:
+            assert all(f"{letter} " in reported_of(model) for model in row.models), row.where
 
 
 @pytest.mark.parametrize(

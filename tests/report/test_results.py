@@ -13,7 +13,7 @@ from statewise.report.hierarchy import summarise_levels
 from statewise.report.listing import listing
 from statewise.report.page import MOST_ROWS
 from statewise.report.result_curves import CONSTANT, curves_of, result_sheets
-from statewise.report.results import MOST_LENGTHS, results_of, shown_lengths, training_lengths
+from statewise.report.results import MOST_LENGTHS, length_names, results_of, shown_lengths, training_lengths
 from statewise.store import Store
 from tests.report.synthetic import failed_record, fill, full_weights, record_of, saved, untrained_weights
 from tests.report.test_page import Tags, options_of, page_of
@@ -142,10 +142,10 @@ def test_random_machines_that_differ_in_their_seed_are_one_task_which_says_so():
     assert alone.title == "random_machine(5, seed=0, kind=map)"
 
 
-def test_models_of_one_s_own_have_the_name_of_their_file_and_class():
+def test_models_of_one_s_own_have_the_name_of_their_class():
     made = [record().model_copy(update={"config": options_of().change(model=f"/a/{folder}/net.py:Net(layers=2)")})
             for folder in ("x", "y")]  # fmt: skip
-    assert row_of(made[0]).model == "net.py:Net(layers=2)"
+    assert row_of(made[0]).model == "Net(layers=2)"
     assert [row.model for row in rows_of(*made)] == [one.config.model for one in made]
 
 
@@ -304,3 +304,30 @@ def test_scores_that_are_odd_make_a_page(tmp_path):
     assert np.isinf(row_of(diverged()).best.rank[0])
     text = page_with(tmp_path, *odd)
     assert "nan" not in re.search(r'id="results".*?</table>', text, re.DOTALL).group().lower()
+
+
+def test_models_are_called_as_compare_calls_them():
+    made = [record(seed=seed, supervision="aligned") for seed in (0, 1)]
+    own = options_of(supervision="aligned").change(model="/a/net.py:Net")
+    made.append(record().model_copy(update={"config": own}))
+    (task,) = results_of(read_entries(made))
+    assert {row.name for row in task.rows} == {"full", "Net"}
+    mixed = [record(seed=0, supervision="aligned"), record(seed=0, supervision="final")]
+    (task,) = results_of(read_entries(mixed))
+    assert {row.name for row in task.rows} == {"full, supervision aligned", "full, supervision final"}
+
+
+def test_lengths_of_several_are_called_by_what_they_are():
+    spanned = record()
+    scores = tuple(score.model_copy(update={"span": (300, 499)}) for score in spanned.scores if score.length == 500)
+    tasks = results_of(read_entries([spanned.model_copy(update={"scores": scores})]))
+    assert length_names(tasks) == {500: "300 to 499"}
+    assert length_names(results_of(read_entries([record()])))[500] == "500"
+
+
+def test_the_loss_is_named_on_the_axis_of_training(tmp_path):
+    text = page_with(
+        tmp_path, *(record(loss=loss, seed=seed) for loss in ("squared", "cross-entropy") for seed in (0, 1))
+    )
+    assert "loss: squared error" in text
+    assert "loss: cross-entropy" in text

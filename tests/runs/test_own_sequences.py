@@ -17,6 +17,7 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("own")
     sw.sample("parity", made / "parity.csv", count=600, length=8, shortest=1)
     sw.sample("parity", made / "long.jsonl", count=100, length=80, shortest=9, labels="aligned", seed=1)
+    sw.sample("parity", made / "long.csv", count=60, length=60, shortest=9, seed=1)
     sw.sample("parity", made / "aligned.jsonl", count=600, length=8, shortest=1, labels="aligned")
     return made
 
@@ -141,3 +142,48 @@ def test_the_shape_of_a_record_of_a_machine_stays(folder):
     assert "labels" not in written["scores"][0]
     assert "sequences" not in written["config"]
     assert "score_test" not in run.to_dict()
+
+
+def test_lengths_are_shown_as_they_are(folder, trained):
+    found = sw.evaluate(trained, words=folder / "long.jsonl")
+    lengths = [len(json.loads(line)["word"]) for line in (folder / "long.jsonl").read_text().splitlines()]
+    spans = found.to_dict()["spans"]
+    assert [spans[0][0], spans[-1][1]] == [min(lengths), max(lengths)]
+    for (low, high), bound in zip(spans, found.lengths, strict=True):
+        assert bound / 2 < low <= high <= bound
+    assert f"lengths {spans[0][0]} to {spans[0][1]}" in str(found)
+    # few lengths stand for themselves
+    assert "spans" not in sw.evaluate(trained).to_dict()
+    recorded = sw.train(
+        words=folder / "parity.csv", test_words=folder / "long.csv", model="full", hidden=4, steps=2
+    ).record
+    assert [score.span is not None for score in recorded.scores] == [True] * len(recorded.scores)
+    assert type(recorded).model_validate_json(recorded.to_json()).scores == recorded.scores
+
+
+def test_lengths_that_are_asked_for_are_those_of_the_sequences(folder, trained):
+    lengths = [len(json.loads(line)["word"]) for line in (folder / "long.jsonl").read_text().splitlines()]
+    asked = sorted(set(lengths))[:12]
+    found = sw.evaluate(trained, lengths=asked, words=folder / "long.jsonl")
+    assert found.lengths == asked
+    assert [score.at_end.count for score in found.scores] == [lengths.count(length) for length in asked]
+    assert sw.evaluate(trained, lengths=[8]).lengths == [8]
+    with pytest.raises(StatewiseError, match=r"no test sequence has length 500; the sequences have lengths 9.* up to"):
+        sw.evaluate(trained, lengths=[asked[0], 500], words=folder / "long.jsonl")
+    with pytest.raises(StatewiseError, match="no test sequence has length 9"):
+        sw.evaluate(trained, lengths=[9])
+
+
+def test_contradictory_labels_are_refused_in_evaluation_too(trained, tmp_path):
+    file = tmp_path / "twice.jsonl"
+    file.write_text('{"word": ["1", "0"], "label": "1"}\n{"word": ["1", "0"], "label": "0"}\n')
+    with pytest.raises(StatewiseError, match='"1 0" is labelled both "1" and "0"'):
+        sw.evaluate(trained, words=file)
+
+
+def test_a_number_of_sequences_has_a_name_of_its_own(trained):
+    on_machine = sw.train("parity", "full", hidden=4, steps=2)
+    for given in ({"test_sequences": 30}, {"words": 30}, {"words": "30"}):
+        assert [score.count for score in sw.evaluate(on_machine, lengths=[10], **given).scores] == [30]
+    with pytest.raises(StatewiseError, match="test_sequences is 0"):
+        sw.evaluate(on_machine, test_sequences=0)

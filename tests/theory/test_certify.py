@@ -211,14 +211,19 @@ def test_more_work_goes_deeper_and_no_work_searches_nothing():
         assert (verdict.status, verdict.method, verdict.counterexample) == ("horizon", "growth of errors", None)
 
 
-def test_a_contraction_is_right_for_ever():
-    """The last symbol of two, with a little noise: every symbol resets the state."""
+def test_a_horizon_is_a_length_even_where_errors_shrink():
+    """The last symbol of two: every symbol multiplies errors by less than 1, and adds more than that takes away."""
     m = Machine([[0, 1], [0, 1]])
-    matrices = np.array([[[1, 1], [0.01, 0]], [[0, 0.02], [1, 1.0]]])
-    network = Network(matrices, np.array([1.0, 0.0]), np.eye(2))
-    verdict = certify(network, m, work=WORK)
-    assert verdict.status in ("proven", "horizon")
-    assert first_wrong(network, m, 7) is None
+    for leak in (0.3, 0.01, 1e-9):
+        matrices = np.array([[[1, 1], [leak, 0]], [[0, 2 * leak], [1, 1.0]]])
+        network = Network(matrices, np.array([1.0, 0.0]), np.eye(2))
+        claimed = prove_horizon(network, m)
+        assert claimed is not None
+        assert isinstance(claimed.length, int)
+        assert first_wrong(network, m, min(claimed.length, 7)) is None
+    one = Network(np.ones((1, 1, 1)), np.ones(1), np.ones((1, 1)))
+    verdict = certify(one, Machine([[0]]), seconds=0.0)
+    assert (verdict.status, verdict.method) == ("proven", "one class")
 
 
 def test_long_words_are_replayed_in_balls():

@@ -4,6 +4,7 @@ Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or 
 130 interrupted. Modules that need torch are imported only by the commands that use them.
 """
 
+import logging
 import os
 import sys
 from typing import Annotated
@@ -11,57 +12,88 @@ from typing import Annotated
 import typer
 
 from statewise import __version__
+from statewise.cli.groups import Entry, Grouped
 from statewise.cli.shell import command, fail
 from statewise.commands.bench import bench
+from statewise.commands.certify import certify
+from statewise.commands.check import check
 from statewise.commands.check_model import check_model
 from statewise.commands.compare import compare
 from statewise.commands.compile import compile as compile_machine
 from statewise.commands.demo import demo
 from statewise.commands.demo_parity import demo_parity
 from statewise.commands.describe import describe
-from statewise.commands.exact import certify, extract, snap
+from statewise.commands.doctor import doctor
+from statewise.commands.export import export
+from statewise.commands.extract import extract, snap
 from statewise.commands.ladder import ladder
 from statewise.commands.learn import learn
+from statewise.commands.machines import machines
+from statewise.commands.models import models
 from statewise.commands.polish import polish
 from statewise.commands.report import report
 from statewise.commands.reproduce import reproduce
 from statewise.commands.runs import merge, runs
 from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
+from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
 from statewise.errors import StatewiseError
 
 app = typer.Typer(
     name="statewise",
     help="Bilinear recurrent networks, and the finite-state machines that they track.",
+    cls=Grouped,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(command(demo))
-app.command("demo-parity")(command(demo_parity))
-app.command("machine")(command(describe, ["machine"]))
-app.command("train")(command(train, required=["out"]))
-app.command("evaluate")(command(evaluate, ["run"]))
+for group, entries in {
+    "Start": [
+        Entry("demo", demo),
+        Entry("demo-parity", demo_parity),
+        Entry("machines", machines),
+        Entry("models", models),
+        Entry("machine", describe, ["machine"]),
+        Entry("doctor", doctor),
+    ],
+    "Train and evaluate": [
+        Entry("train", train, required=["out"]),
+        Entry("evaluate", evaluate, ["run"]),
+        Entry("sample", sample, ["machine"]),
+    ],
+    "Compare architectures": [
+        Entry("compare", compare, names={"tasks": "task", "models": "model"}, required=["models"]),
+        Entry("ladder", ladder, names={"models": "model"}),
+        Entry("check-model", check_model, ["model"]),
+    ],
+    "Exact networks and proofs": [
+        Entry("compile", compile_machine, ["machine"], required=["out"]),
+        Entry("certify", certify, ["run"]),
+        Entry("check", check, ["cert", "run"]),
+        Entry("polish", polish, ["run"], required=["out"]),
+        Entry("extract", extract, ["run"], required=["out"]),
+        Entry("snap", snap, ["run"], required=["out"]),
+        Entry("learn", learn, ["words"], required=["out"]),
+    ],
+    "Use elsewhere": [
+        Entry("export", export, ["run"]),
+        Entry("track", track, ["run"]),
+    ],
+    "Many runs": [
+        Entry("sweep", sweep, ["file"]),
+        Entry("runs", runs, ["store"]),
+        Entry("report", report, ["store"]),
+        Entry("reproduce", reproduce, ["name"]),
+        Entry("bench", bench, ["name"]),
+    ],
+}.items():
+    for entry in entries:
+        app.command(entry.name, rich_help_panel=group)(entry.made)
 app.command("eval", hidden=True)(command(evaluate, ["run"]))
-app.command("check-model")(command(check_model, ["model"]))
-app.command("compare")(command(compare, names={"tasks": "task", "models": "model"}, required=["models"]))
-app.command("ladder")(command(ladder, names={"models": "model"}))
-app.command("compile")(command(compile_machine, ["machine"], required=["out"]))
-app.command("learn")(command(learn, ["words"], required=["out"]))
-app.command("sample")(command(sample, ["machine"]))
-app.command("extract")(command(extract, ["run"], required=["out"]))
-app.command("certify")(command(certify, ["run"]))
-app.command("snap")(command(snap, ["run"], required=["out"]))
-app.command("polish")(command(polish, ["run"], required=["out"]))
-app.command("sweep")(command(sweep, ["file"]))
-app.command("reproduce")(command(reproduce, ["name"]))
-app.command("report")(command(report, ["store"]))
-app.command("runs")(command(runs, ["store"]))
-app.command("bench")(command(bench, ["name"]))
-store = typer.Typer(help="Merge stores.", no_args_is_help=True, rich_markup_mode=None)
+store = typer.Typer(help="Merge stores.", cls=Grouped, no_args_is_help=True, rich_markup_mode=None)
 store.command("merge")(command(merge, ["into", "sources"]))
-app.add_typer(store, name="store")
+app.add_typer(store, name="store", rich_help_panel="Many runs")
 
 
 @store.callback()
@@ -84,6 +116,9 @@ def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
     # a terminal that cannot show a character shows a question mark
     sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    # what takes a while without progress is said on stderr
+    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    logging.getLogger("statewise").setLevel(logging.INFO)
     # a user's own package is found beside the user, as with python -m
     sys.path.insert(0, "")
     try:

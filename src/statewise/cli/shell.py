@@ -34,7 +34,7 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (Sequence[PathLike], list[Path], None),
 ]
 _METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH", list[str]: "TEXT", list[Path]: "PATH"}
-_NOT_OPTIONS = ("show",)
+_NOT_OPTIONS = ("show", "write")
 
 
 def command(
@@ -65,6 +65,10 @@ def command(
 
     def run(**given: Any) -> None:
         show_json = given.pop("json")
+        # what is written as it comes is the result
+        streams = "write" in signature.parameters
+        if streams and not show_json:
+            given["write"] = _write_now
         for p in parameters:
             if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
                 given[p.name] = numbers_of(p.name, given[p.name])
@@ -75,7 +79,8 @@ def command(
                 result = function(**given, show=show)
         else:
             result = function(**given)
-        print(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result))
+        if show_json or not streams:
+            print(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result))
         if result.failed:
             raise typer.Exit(1)
 
@@ -150,6 +155,11 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         elif name:
             helps[name] += " " + line.strip()
     return " ".join(head.split("\n\n")[0].split()), helps
+
+
+def _write_now(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def fail(message: str, code: int) -> int:

@@ -12,28 +12,28 @@ from statewise.commands.inputs import (
     SharesLike,
     WordsLike,
     check_least,
-    count_of,
     list_of,
     numbers_of,
     own_sequences,
     path_of,
     torch_threads,
+    words_or_count,
 )
-from statewise.commands.trying import short_names, store_of, tried_models, tried_task, weakest_verdict
+from statewise.commands.trying import store_of, tried_models, tried_task, weakest_verdict
 from statewise.errors import RunError, shorten
+from statewise.models.table import short_names
 from statewise.store import Store
 from statewise.sweep import EngineOptions, ShowProgress
 from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trial_records import Trial
 from statewise.sweep.trials import check_size, run_trials
 from statewise.tasks import has_machine
+from statewise.training.metrics import span_text
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result, columns, counted, duration, fixed
 
 # of a score that does not beat the best constant answer
 _NO_BETTER = "×"
-# test sequences per length of machines, where sequences of one's own are given
-_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ class ComparedCell:
     def constant(self) -> dict[int, float]:
         """By length, the score of the best constant answer on the same sequences."""
         return {length: found for length in self.lengths if (found := self.trial.constant(length)) is not None}
+
+    def longest(self, length: int) -> int:
+        """Return how long the longest sequences are that are scored as those of a length."""
+        span = self.trial.span(length)
+        return length if span is None else span[1]
 
     @property
     def pooled(self) -> tuple[float, ...] | None:
@@ -169,7 +174,7 @@ class Comparison(Result):
         trained = {cell.trained for cell in self.cells}
         shown = "lengths {} to {}".format(*trained.pop()) if len(trained) == 1 else "training lengths"
         head = ["task", "model", "loss, rate", "parameters", "seconds", shown, "constant"]
-        head += [part for length in self.lengths for part in (f"length {length:,}", "constant")]
+        head += [part for length in self.lengths for part in (self._length_text(length), "constant")]
         head += ["whole test set", "constant"] if self._has_sets else []
         names = short_names([cell.model for cell in self.cells])
         return [[*head, "verdict"], *(self._row(cell, names[cell.model]) for cell in self.cells)]
@@ -196,14 +201,16 @@ class Comparison(Result):
         panels: dict[str, Panel] = {}
         for cell in self.cells:
             panel = panels.setdefault(cell.task, Panel(trained=cell.trained))
-            panel.curves[names[cell.model]] = [(n, fmean(some), pstdev(some)) for n, some in cell.scores.items()]
-            panel.constant.update(cell.constant)
+            panel.curves[names[cell.model]] = [
+                (cell.longest(n), fmean(some), pstdev(some)) for n, some in cell.scores.items()
+            ]
+            panel.constant.update({cell.longest(n): constant for n, constant in cell.constant.items()})
         draw_comparison(Path(path), panels)
         return Path(path)
 
     def write_csv(self, path: PathLike) -> Path:
         """Write a row for each task and model, with means and standard deviations as numbers."""
-        from statewise.report.comparison_files import write_csv
+        from statewise.report.table_files import write_csv
 
         rows = []
         for cell in self.cells:
@@ -224,10 +231,16 @@ class Comparison(Result):
 
     def write_latex(self, path: PathLike) -> Path:
         """Write the table as LaTeX, for the package booktabs."""
-        from statewise.report.comparison_files import write_latex
+        from statewise.report.table_files import write_latex
 
         write_latex(Path(path), self.table(), self.written_terms)
         return Path(path)
+
+    def _length_text(self, length: int) -> str:
+        """Name a test length; where sequences of several are scored together, which those are."""
+        spans = {cell.trial.span(length) for cell in self.cells if length in cell.scores}
+        span = spans.pop() if len(spans) == 1 else None
+        return f"length{'' if span is None else 's'} {span_text(length, span)}"
 
     @property
     def _has_sets(self) -> bool:
@@ -260,7 +273,7 @@ def compare(
     models: Sequence[str | type] | None = None,
     seeds: int = 3,
     lengths: Sequence[int] = (10, 500, 10_000),
-    words: int | WordsLike = _WORDS,
+    words: int | WordsLike | None = None,
     steps: int = 2_000,
     hidden: int = Terms.hidden,
     store: PathLike | None = None,
@@ -273,6 +286,7 @@ def compare(
     validation_words: PathLike | None = None,
     test_words: PathLike | None = None,
     shares: SharesLike | None = None,
+    test_sequences: int = 200,
     show: ShowProgress | None = None,
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
@@ -285,7 +299,7 @@ def compare(
         models: levels, baselines, classes or file.py:Class
         seeds: how many seeds each, from 0
         lengths: test lengths (on the command line separated by commas)
-        words: test sequences per length; or labelled sequences as one more task, as train takes them
+        words: labelled sequences as one more task, as train takes them (a number is --test-sequences, as before)
         steps: training steps of every model
         hidden: the hidden size of every model
         store: the store's directory; what it has is not run again
@@ -298,14 +312,13 @@ def compare(
         validation_words: validation sequences; else a share of --words
         test_words: test sequences; else a share of --words
         shares: of training, validation and test in --words: 0.8,0.1,0.1
+        test_sequences: how many are drawn per length, of machines
         show: called with the progress, about once a second
     """
-    asked, count = numbers_of("lengths", lengths), count_of(words)
-    own = own_sequences(
-        None if isinstance(words, int) or count is not None else words, validation_words, test_words, shares
-    )
-    count = _WORDS if own is not None else count
-    for name, value in (("seeds", seeds), ("words", count), ("steps", steps), ("hidden", hidden)):
+    asked = numbers_of("lengths", lengths)
+    sequences, count = words_or_count(words, test_sequences)
+    own = own_sequences(sequences, validation_words, test_words, shares)
+    for name, value in (("seeds", seeds), ("steps", steps), ("hidden", hidden)):
         check_least(name, value, 1)
     given, named = ([] if some is None else list_of(some) for some in (tasks, models))
     given += [] if own is None else [own]
@@ -319,7 +332,7 @@ def compare(
     for file in (plot, csv, latex):
         if file is not None and Path(file).is_dir():
             raise RunError(f'"{shorten(file)}" is a directory; expected a file for the table or the plot; name one')
-    terms = Terms(steps, tuple(dict.fromkeys(asked)), count or _WORDS, hidden)
+    terms = Terms(steps, tuple(dict.fromkeys(asked)), count, hidden)
     on = EngineOptions(engine, workers)
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1), store_of(store) as directory:

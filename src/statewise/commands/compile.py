@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statewise.commands.exact import Certification
+from statewise.commands.certify import Certification
 from statewise.commands.inputs import MachineLike, PathLike, check_least, machine_of, path_of, torch_threads
 from statewise.commands.made import made_run
 from statewise.errors import RunError, shorten

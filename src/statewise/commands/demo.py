@@ -2,16 +2,16 @@
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.exact import Certification, Extraction, Snapped, certify, extract, snap
+from statewise.commands.certify import Certification, certify
+from statewise.commands.extract import Extraction, Snapped, extract, snap
 from statewise.commands.inputs import PathLike, path_of, torch_threads
 from statewise.commands.polish import PolishedNetwork, polish
+from statewise.commands.train import ShowMetrics
 from statewise.runs.run import Run
-from statewise.training.metrics import Metrics
 from statewise.wording import Lines, Result
 
 _TASK, _MODEL, _STEPS, _SEED = "modular_addition(5)", "full", 2_000, 0
@@ -95,12 +95,12 @@ class Demonstration(Result):
         return [*lines, ("seconds", f"{self.seconds}")]
 
 
-def demo(out: PathLike | None = None, show: Callable[[Metrics, int], None] | None = None) -> Demonstration:
+def demo(out: PathLike | None = None, show: ShowMetrics | None = None) -> Demonstration:
     """Train a network on ten symbols, find where it fails, polish it, read its machine out, repair it, and prove it.
 
     Args:
         out: keep the networks, and a page about them, here
-        show: called after each evaluation with what was measured and the number of steps
+        show: called after each evaluation with what was measured, the number of steps, and the lengths of the scores
     """
     folder = path_of(out)
     if folder is not None:
@@ -109,7 +109,7 @@ def demo(out: PathLike | None = None, show: Callable[[Metrics, int], None] | Non
         return _demonstrate(Path(aside), False, show)
 
 
-def _demonstrate(folder: Path, kept: bool, show: Callable[[Metrics, int], None] | None) -> Demonstration:
+def _demonstrate(folder: Path, kept: bool, show: ShowMetrics | None) -> Demonstration:
     from statewise.runs.execution import PlannedRun, execute_one
     from statewise.training.options import resolve
 
@@ -118,7 +118,8 @@ def _demonstrate(folder: Path, kept: bool, show: Callable[[Metrics, int], None] 
     options = resolve(given | {"test_lengths": _LENGTHS, "words": _WORDS})
     with torch_threads(1):
         plan = PlannedRun(options, folder / "run")
-        run = execute_one(plan, lambda member, metrics, steps: None if show is None else show(metrics, steps))
+        see = show or (lambda *_: None)
+        run = execute_one(plan, lambda member, metrics, steps: see(metrics, steps, options.probe))
     audit = certify(run, work=_AUDIT_WORK)
     fine = polish(run, seconds=_MOST_SECONDS, out=None if (folder / "polished").exists() else folder / "polished")
     assert isinstance(fine.summary, PolishedNetwork)

@@ -13,6 +13,7 @@ from statewise.theory.robust_machines import Robustness, robustness
 from statewise.wording import Lines, Result
 
 _ROWS, _COLUMNS = 12, 12
+_HYPOTHESIS = "products stay bounded and margins away from 0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,8 @@ class MachineFacts(Result):
             "level_theorem": level.theorem,
             "level_at_least": f"block({level.at_least})" if not level.lowest else level.name,
             "level_hidden": level.dimension,
+            "level_supposes": _HYPOTHESIS if level.supposed else None,
+            "level_numerical": level.numerical,
             "robust": None if judged is None else judged.robust,
             "robust_reason": "too many states to judge" if judged is None else judged.reason,
             "fragile_word": None if judged is None or judged.robust else list(built.decode(judged.loop)),
@@ -67,7 +70,6 @@ class MachineFacts(Result):
         """Return the facts for a reader, with the table of a small machine."""
         built, algebra, facts = self.machine, self.algebra, self.to_dict()
         size = "past the bound" if algebra.monoid is None else f"{algebra.monoid:,} maps"
-        bound = "" if facts["level_lowest"] else f", at least {facts['level_at_least']}"
         hidden = "" if facts["level_hidden"] is None else f", hidden size {facts['level_hidden']}"
         shown = tuple(built.output_names[c] for c in sorted(set(built.outputs.tolist())))
         lines = [
@@ -81,7 +83,8 @@ class MachineFacts(Result):
             ("solvable", _answer(algebra.solvable)),
             ("aperiodic", _answer(algebra.aperiodic)),
             ("synchronising", _answer(algebra.synchronising)),
-            ("level", f"{facts['level']}{bound}{hidden} ({facts['level_theorem']}: {facts['level_reason']})"),
+            ("level", f"{facts['level']}{hidden} ({_basis(self.level)}: {facts['level_reason']})"),
+            ("lowest", _lowest(self.level)),
             ("robust", f"{_answer(facts['robust'])}: {facts['robust_reason']}{_witness(facts['fragile_word'])}"),
         ]
         if built.states <= _ROWS and built.symbols <= _COLUMNS:
@@ -119,6 +122,23 @@ def _robustness(built: Machine) -> Robustness | None:
 
 def _answer(fact: bool | None) -> str:
     return "undecided within bounds" if fact is None else ("yes" if fact else "no")
+
+
+def _basis(level: Level) -> str:
+    """Name what a level rests on; parts that were found in floating point are no theorem."""
+    if not level.numerical:
+        return level.theorem
+    if level.theorem == "Theorem G":
+        return "numerical, after Theorem G"
+    return f"{level.theorem}; hidden size numerical" if level.theorem == "Theorem H" else level.theorem
+
+
+def _lowest(level: Level) -> str:
+    """Return whether a lower level can track the machine, and what that supposes."""
+    claim = "yes" if level.lowest else f"not known, at least block({level.at_least})"
+    if not level.supposed:
+        return claim
+    return f"{claim}, numerically, for networks whose {_HYPOTHESIS} (hypothesis N)"
 
 
 def _witness(word: list[str] | None) -> str:

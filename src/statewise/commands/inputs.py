@@ -62,6 +62,20 @@ def count_of(words: int | WordsLike) -> int | None:
     return None if isinstance(words, str | os.PathLike | Sequence) else words
 
 
+def words_or_count(words: int | WordsLike | None, test_sequences: int) -> tuple[WordsLike | None, int]:
+    """Return labelled sequences, if any are given, and how many are drawn per length.
+
+    Args:
+        words: the sequences; a number is how many are drawn, as it was called before `test_sequences`.
+        test_sequences: how many are drawn.
+    """
+    count = None if words is None else count_of(words)
+    name = "test_sequences" if count is None else "words"
+    found = test_sequences if count is None else count
+    check_least(name, found, 1)
+    return (words if count is None and not isinstance(words, int) else None), found
+
+
 def check_least(name: str, value: object, least: int) -> None:
     """Refuse what is no number, or one below its least value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= least:
@@ -101,3 +115,18 @@ def torch_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def device_of(name: str) -> str:
+    """Return where to compute: cpu, cuda or mps as asked for, or with auto the first of cuda, mps and cpu there is."""
+    import torch
+
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return next(device for device, found in there.items() if found)
+    kind, _, number = name.partition(":")
+    if kind not in there or (number and not number.isdecimal()):
+        raise RunError(f'device is "{shorten(name)}"; expected cpu, cuda, mps or auto; correct it')
+    if not there[kind] or (kind == "cuda" and number and int(number) >= torch.cuda.device_count()):
+        raise RunError(f"device is {name}, which this torch does not find here; use cpu or auto")
+    return name

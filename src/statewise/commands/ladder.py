@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.inputs import PathLike, check_least, list_of, path_of, torch_threads
-from statewise.commands.trying import short_names, store_of, tried_models, tried_task
+from statewise.commands.inputs import PathLike, check_least, list_of, path_of, torch_threads, words_or_count
+from statewise.commands.trying import store_of, tried_models, tried_task
 from statewise.errors import RunError
+from statewise.models.table import short_names
 from statewise.papers.architectures import predicted
 from statewise.papers.cards import FAR, LEARN, LENGTHS, REACHED, Card, cards_of
 from statewise.papers.rungs import RUNGS
@@ -86,11 +87,12 @@ def ladder(
     seeds: int = 3,
     store: PathLike | None = None,
     steps: int = 3_000,
-    words: int = 500,
+    words: int | None = None,
     engine: str = "local",
     workers: int = 2,
     retry_failed: bool = False,
     card: PathLike | None = None,
+    test_sequences: int = 500,
     show: ShowProgress | None = None,
 ) -> Ladder:
     """Show where a model stands on tasks ordered by their algebra.
@@ -100,14 +102,16 @@ def ladder(
         seeds: how many seeds each, from 0
         store: the store's directory; what it has is not run again
         steps: training steps of every model
-        words: test sequences per length
+        words: the same as --test-sequences, as it was called before
         engine: local, or ray
         workers: packs of runs at once
         retry_failed: try runs again that have failed
         card: write the card into this .html, .png or .svg; of several models an overview
+        test_sequences: how many are drawn per length
         show: called with the progress, about once a second
     """
-    for name, value in (("seeds", seeds), ("words", words), ("steps", steps)):
+    count = words_or_count(words, test_sequences)[1]
+    for name, value in (("seeds", seeds), ("steps", steps)):
         check_least(name, value, 1)
     named = list_of(models)
     if not named:
@@ -118,7 +122,7 @@ def ladder(
         from statewise.report.ladder_cards import check_card_file
 
         check_card_file(file)
-    terms = Terms(steps, LENGTHS, words)
+    terms = Terms(steps, LENGTHS, count)
     on = EngineOptions(engine, workers)
     with torch_threads(1), store_of(store) as directory:
         tasks = [tried_task(rung.task) for rung in RUNGS]

@@ -14,7 +14,9 @@ from statewise.store.stored_runs import load
 from statewise.wording import Lines, Result, counted
 
 if TYPE_CHECKING:
-    from statewise.theory.polish import LabelledSource, Polished
+    from statewise.theory.certify import Verdict
+    from statewise.theory.polish import LabelledSource, Outcome, Polished
+    from statewise.theory.polish.exact import Exact, ExactOutcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,23 +28,38 @@ class PolishedNetwork(Result):
         horizon: all sequences of up to so many symbols are right (proven); None if nothing is proven.
         seconds: how long polishing took.
         run: the directory of the network.
+        exact: what it became in whole numbers, where that was asked for.
+        task: the verdict on the exact network and the machine of its task, if there are both.
     """
 
     polished: "Polished"
     horizon: int | None
     seconds: float
     run: str | None
+    exact: "Exact | None" = None
+    task: "Verdict | None" = None
+
+    @property
+    def status(self) -> "Outcome | ExactOutcome":
+        """How far the solver came; and, where whole numbers were asked for, what they are."""
+        return self.polished.outcome if self.exact is None or self._unsolved else self.exact.outcome
 
     @property
     def failed(self) -> bool:
-        """Whether the residual did not vanish."""
+        """Whether the residual did not vanish, or what was asked for is not exact, or not the task."""
+        if self.exact is None or self._unsolved:
+            return self._unsolved
+        return self.exact.outcome != "exact" or (self.task is not None and self.task.status != "proven")
+
+    @property
+    def _unsolved(self) -> bool:
         return self.polished.outcome != "converged"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was reached."""
-        found = self.polished
-        return {
-            "status": found.outcome,
+        found, made = self.polished, self.exact
+        reached = {
+            "status": self.status,
             "objective": found.objective,
             "rank": found.rank,
             "reason": found.reason,
@@ -54,6 +71,21 @@ class PolishedNetwork(Result):
             "seconds": self.seconds,
             "run": self.run,
         }
+        if made is None:
+            return reached
+        written = {
+            "status": made.outcome,
+            "reason": made.reason,
+            "level": made.level or None,
+            "level_kept": made.kept,
+            "hidden": None if made.model is None else len(made.model.initial_state),
+            "largest": made.largest,
+            "states": made.states,
+            "method": made.method or None,
+            "distance": made.distance,
+            "task": None if self.task is None else self.task.status,
+        }
+        return reached | {"exact": written}
 
     def lines(self) -> Lines:
         """Return what was reached for a reader."""
@@ -67,9 +99,37 @@ class PolishedNetwork(Result):
         lines = [
             ("polished", f"{found.outcome}: residual {found.residual:.1e} ({found.objective}; {solved})"),
             ("network", f"{found.level}, hidden size {found.rank}: {found.reason}"),
-            ("proven", proven),
+            *([("proven", proven)] if self.exact is None or self.exact.model is None else []),
+            *self._exact_lines(),
         ]
         return lines if self.run is None else [*lines, ("run", self.run)]
+
+    def _exact_lines(self) -> Lines:
+        made = self.exact
+        if made is None or self._unsolved:
+            return []
+        if made.model is None:
+            return [("exact", f"{made.outcome}: {made.reason}")]
+        instead = "" if made.kept else f" instead of {self.polished.level}"
+        hidden, moves = len(made.model.initial_state), "all words" if made.complete else "all sequences that were drawn"
+        lines = [
+            ("exact", f"{made.level}{instead}, hidden size {hidden}, whole numbers of up to {made.largest:,}"),
+            ("how" if made.kept else "why", made.reason),
+            (
+                "machine",
+                f"{counted(made.states or 0, 'state')}, read out of it: equal on {moves} (proven, {made.method})",
+            ),
+        ]
+        return lines if self.task is None else [*lines, ("task", _compared(self.task))]
+
+
+def _compared(verdict: "Verdict") -> str:
+    """Say whether the exact network is its task."""
+    every = "all sequences of the task" if verdict.restricted else "all words"
+    if verdict.status == "proven":
+        return f"the same: equal on {every} (proven)"
+    found = verdict.counterexample
+    return "NOT proven equal" if found is None else f"NOT the same: they differ on {counted(len(found.word), 'symbol')}"
 
 
 def polish(
@@ -78,6 +138,7 @@ def polish(
     seconds: float = 120.0,
     seed: int = 0,
     data: PathLike | None = None,
+    exact: bool = False,
     out: PathLike | None = None,
     model: str | type | None = None,
     show: Callable[[str], None] | None = None,
@@ -90,6 +151,7 @@ def polish(
         seconds: how long to solve
         seed: of the sequences that are solved for
         data: solve for these labelled sequences (.jsonl or .csv) instead of ones drawn from the task
+        exact: write the result in whole numbers, and prove it equal to a machine at every length
         out: the directory of the polished network
         model: the class of a run of one's own, such as file.py:Class
         show: called with a line after each round
@@ -101,7 +163,7 @@ def polish(
         check_free(directory)
     opened = load(run, model)
 
-    from statewise.theory.polish.recording import polish_network, polished_manifest
+    from statewise.theory.polish.recording import exact_network, polish_network, polished_manifest
 
     with torch_threads(1):
         source = None if file is None else _own_sequences(file, opened)
@@ -112,13 +174,15 @@ def polish(
                 show(f"round {number}: residual {residual:.1e}, {time.perf_counter() - began:.1f} s")
 
         found, horizon = polish_network(opened, source, seed, rank, seconds, see)
+        made, task = exact_network(opened, found, source, seed) if exact else (None, None)
         took = round(time.perf_counter() - began, 2)
     where = None if directory is None else str(directory)
-    summary = PolishedNetwork(found, horizon, took, where)
-    manifest = polished_manifest(opened, found, summary.to_dict())
+    summary = PolishedNetwork(found, horizon, took, where, made, task)
+    manifest = polished_manifest(opened, found, summary.to_dict(), made)
+    network = found.model if made is None or made.model is None else made.model
     if directory is not None:
-        write_network(directory, found.model, opened.source, manifest)
-    return Run(opened.source, directory, manifest=manifest, summary=summary, held=found.model)
+        write_network(directory, network, opened.source, manifest)
+    return Run(opened.source, directory, manifest=manifest, summary=summary, held=network)
 
 
 def _own_sequences(file: Path, run: Run) -> "LabelledSource":

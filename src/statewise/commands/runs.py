@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,21 @@ _NUMBERS = "  ".join(f"{name:>8}" for name in ("train", "constant", "long", "con
 _HEADER = ("key", f"{'status':8}  {_NUMBERS}  {'finished':16}  task  model  recipe  options")
 
 
-# of the scores on training lengths and at the length at which runs are compared
-Constants = tuple[float | None, float | None]
-_UNKNOWN: Constants = (None, None)
+@dataclass(frozen=True)
+class _More:
+    """What a list shows of a run beside the columns of the store.
+
+    Args:
+        constant_id: the best constant answer beside the score on training lengths.
+        constant_ood: the same at the length at which runs are compared.
+        loss: what was minimised.
+        reason: why it failed.
+    """
+
+    constant_id: float | None = None
+    constant_ood: float | None = None
+    loss: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +61,7 @@ class Listing(Result):
         matching: how many match the filters.
         filtered: whether there are any filters.
         runs: the last of those that match.
-        reasons: by key, why a listed run failed.
-        constants: by key, the best constant answers beside the scores of a listed run.
+        more: by key, what else is shown of a listed run.
         out: the file that all matching runs were written to.
     """
 
@@ -59,18 +70,15 @@ class Listing(Result):
     matching: int
     filtered: bool
     runs: tuple[StoredRun, ...]
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, Constants] = field(default_factory=dict)
+    more: Mapping[str, _More] = field(default_factory=dict)
     out: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the list as plain values; a run that failed has its reason."""
-        rows = [
-            run.to_dict()
-            | dict(zip(("constant_id", "constant_ood"), self.constants.get(run.key, _UNKNOWN), strict=True))
-            | ({"reason": self.reasons[run.key]} if run.key in self.reasons else {})
-            for run in self.runs
-        ]
+        rows = []
+        for run in self.runs:
+            more = asdict(self.more.get(run.key, _More()))
+            rows.append(run.to_dict() | {name: more[name] for name in more if name != "reason" or more[name]})
         result = {"store": str(self.store), "counts": dict(self.counts), "matching": self.matching, "runs": rows}
         return result if self.out is None else result | {"out": str(self.out)}
 
@@ -83,9 +91,7 @@ class Listing(Result):
             lines.append(("match", f"{self.matching:,} of {counted(sum(self.counts.values()), 'run')}{cut}"))
         if self.runs:
             lines.append(_HEADER)
-            for run in self.runs:
-                constants = self.constants.get(run.key, _UNKNOWN)
-                lines.append((run.key[:8], _line(run, constants, self.reasons.get(run.key))))
+            lines += [(run.key[:8], _line(run, self.more.get(run.key, _More()))) for run in self.runs]
         return lines if self.out is None else [*lines, ("written", f"{counted(self.matching, 'run')} to {self.out}")]
 
 
@@ -213,9 +219,8 @@ def runs(
             # filters hold for the file; only what is shown is limited
             write(lambda: opened.records(**equal))
         rows = opened.rows(limit or None, **equal)
-        reasons = {row.key: _reason(opened, row.key) for row in rows if row.status == "failed"}
-        constants = {row.key: _constants(opened, row.key) for row in rows if row.status != "failed"}
-    return Listing(Path(store), counts, matching, bool(equal), tuple(rows), reasons, constants, file)
+        more = {row.key: _more(opened.record(row.key)) for row in rows}
+    return Listing(Path(store), counts, matching, bool(equal), tuple(rows), more, file)
 
 
 def merge(into: PathLike, sources: Sequence[PathLike]) -> Merge:
@@ -252,23 +257,21 @@ def _source(store: Store, record: Record) -> ModelSource:
     return ModelSource(options.model, options.source, text.decode(errors="replace"))
 
 
-def _reason(store: Store, key: str) -> str:
-    record = store.record(key)
-    return "" if record is None or record.reason is None else record.reason
+def _more(record: Record | None) -> _More:
+    if record is None:
+        return _More()
+    found, failed = constants_of(record), record.status == "failed"
+    reason = (record.reason or "") if failed else None
+    return _More(found.get("score_id"), found.get("score_ood"), record.config.loss, reason)
 
 
-def _constants(store: Store, key: str) -> Constants:
-    record = store.record(key)
-    found = {} if record is None else constants_of(record)
-    return found.get("score_id"), found.get("score_ood")
-
-
-def _line(run: StoredRun, constants: Constants, reason: str | None) -> str:
-    numbers = (run.score_id, constants[0], run.score_ood, constants[1])
+def _line(run: StoredRun, more: _More) -> str:
+    numbers = (run.score_id, more.constant_id, run.score_ood, more.constant_ood)
     shown = "  ".join("-".rjust(8) if number is None else f"{number:8.3f}" for number in numbers)
     what = f"{shorten(run.task, 44)}  {shorten(run.model, 24)}  {shorten(run.recipe, 24)}"
-    options = f"H {run.hidden}  lr {run.lr:g}  seed {run.seed}"
-    why = "" if reason is None else f"  ({shorten(reason, 120)})"
+    loss = "" if more.loss is None else f"  {more.loss}"
+    options = f"H {run.hidden}{loss}  lr {run.lr:g}  seed {run.seed}"
+    why = "" if more.reason is None else f"  ({shorten(more.reason, 120)})"
     return f"{run.status:8}  {shown}  {_moment(run.finished):16}  {what}  {options}{why}"
 
 

@@ -14,12 +14,13 @@ from statewise.commands.inputs import (
     SharesLike,
     WordsLike,
     check_least,
-    count_of,
+    device_of,
     machine_of,
     numbers_of,
     own_sequences,
     path_of,
     torch_threads,
+    words_or_count,
 )
 from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
@@ -31,12 +32,14 @@ from statewise.store.stored_runs import load
 from statewise.tasks import BEYOND_SYMBOLS, SequenceTask, Task, sampling_of
 from statewise.tasks.words import WordsSource, evaluation_source
 from statewise.tasks.words_task import WordsTask
-from statewise.training.metrics import Metrics, Score, SuiteScore
+from statewise.training.metrics import Metrics, Score, SuiteScore, span_text
 from statewise.training.options import RunOptions, resolve
 from statewise.wording import Lines, Result, counted
 
 _EVENTS = "events"
-ShowMetrics = Callable[[Metrics, int], None]
+# at which networks are evaluated unless other lengths are given
+LENGTHS = (10, 500, 10_000)
+ShowMetrics = Callable[[Metrics, int, Sequence[int]], None]
 
 
 def train(
@@ -67,6 +70,7 @@ def train(
     polish: bool | None = None,
     threads: int = 1,
     tensorboard: bool = False,
+    device: str = "cpu",
     words: WordsLike | None = None,
     validation_words: PathLike | None = None,
     test_words: PathLike | None = None,
@@ -80,34 +84,35 @@ def train(
         model: a level such as full or block(2), a baseline, or file.py:Class
         out: the run's directory; an interrupted run is resumed
         config: a TOML file with any of these options and of the others that a run has
-        recipe: statewise (ours), or stated (the paper's)
-        hidden: the hidden size
-        embedding: the size of a trained embedding; 0 is one-hot
-        additive: none, constant or input
-        readout: plain or normalised
-        steps: training steps
-        batch: sequences per step
-        lr: the highest learning rate
-        schedule: constant or cosine
-        weight_decay: decoupled decay of all weights
-        loss: cross-entropy, or squared (the distance from one-hot answers)
-        longest: the longest training sequences
-        late: the longest sequences late in training; 0 for none
-        supervision: final, closed (by one more token), aligned or chain (of thought)
-        samples: train on so many sequences only
+        recipe: statewise (ours, the default), or stated (the paper's)
+        hidden: the hidden size; default: the recipe's, 64 for most models
+        embedding: the size of a trained embedding; 0, the default, is one-hot
+        additive: none (the default), constant or input
+        readout: plain or normalised; default: the recipe's
+        steps: training steps; default: the recipe's, 2,000 for levels
+        batch: sequences per step; default: 64
+        lr: the highest learning rate; default: the recipe's
+        schedule: constant or cosine; default: the recipe's
+        weight_decay: decoupled decay of all weights; default: the recipe's
+        loss: cross-entropy, or squared (the distance from one-hot answers); default: the recipe's
+        longest: the longest training sequences; default: 10
+        late: the longest sequences late in training; 0, the default, for none
+        supervision: final, closed (by one more token), aligned or chain (of thought); default: the recipe's
+        samples: train on so many sequences only; default: fresh ones in every step
         draws: uniform or balanced training sequences; by default balanced where a constant answer does well
-        tests: uniform or balanced test sequences
-        seed: of weights and sequences
-        validation: set so many further sequences aside, and report them
-        stop_score: end once this score is reached at length 500
+        tests: uniform or balanced test sequences; default: the recipe's
+        seed: of weights and sequences; default: 0
+        validation: set so many further sequences aside, and report them; default: 0
+        stop_score: end once this score is reached at length 500; 0, the default, never
         polish: polish the trained network too, and test it again; it is kept in OUT/polished
         threads: torch threads; one is bit for bit repeatable
         tensorboard: write scalars for TensorBoard into OUT/events
+        device: where to compute: cpu, cuda, mps or auto
         words: labelled sequences instead of a machine: .csv or .jsonl, or a folder of FLaRe; in Python also pairs
         validation_words: validation sequences; else a share of --words
         test_words: test sequences; else a share of --words
         shares: of training, validation and test in --words: 0.8,0.1,0.1
-        show: called after each evaluation with what was measured and the number of steps
+        show: called after each evaluation with what was measured, the number of steps, and the lengths of the scores
     """
     # `words` of a run's options is how many sequences it is tested on
     given = {name: value for name, value in locals().items() if name in RunOptions.model_fields and name != "words"}
@@ -135,7 +140,7 @@ def train(
         source = own_source(named)
         own = own_class(named) if isinstance(named, type) else source.load()
         options = options.change(source=source.sha256)
-    directory = path_of(out)
+    directory, where = path_of(out), device_of(device)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
 
@@ -146,9 +151,10 @@ def train(
         def see(member: int, metrics: Metrics, steps: int) -> None:
             write(metrics, steps)
             if show is not None:
-                show(metrics, steps)
+                show(metrics, steps, options.probe)
 
-        run = execute_one(PlannedRun(options, directory, kept, own, None if source is None else source.kept), see)
+        text = None if source is None else source.kept
+        run = execute_one(PlannedRun(options, directory, kept, own, text, where), see)
         if not options.polish:
             return run
 
@@ -200,6 +206,7 @@ class Scores(Result):
         written = {
             "run": self.run,
             "lengths": self.lengths,
+            **({} if all(score.span is None for score in self.scores) else {"spans": self._spans}),
             "accuracy": [score.accuracy for score in self.scores],
             "score": [score.score for score in self.scores],
             "score_majority": [score.score_majority for score in self.scores],
@@ -216,11 +223,16 @@ class Scores(Result):
 
     def lines(self) -> Lines:
         """Return a line for each length."""
-        lines = [(f"length {score.length:,}", _score_line(score)) for score in self.scores]
+        lines = [(_length_text(score), _score_line(score)) for score in self.scores]
         if self.own and len(lines) > 1:
             lines.append(("all lengths", _score_line(_pooled(self.scores))))
         lines += [] if self.suite is None else _suite_lines(self.suite, self._wrong)
         return lines if self.drawn is None else [*lines, ("plot", str(self.drawn))]
+
+    @property
+    def _spans(self) -> list[list[int]]:
+        """The shortest and the longest sequences of each score."""
+        return [list(score.span or (score.length, score.length)) for score in self.scores]
 
     @property
     def _wrong(self) -> list[str] | None:
@@ -235,8 +247,13 @@ class Scores(Result):
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(path))
-        draw_scores(Path(path), self.lengths, [score.score for score in self.scores], self.title)
+        lengths = [longest for _, longest in self._spans]
+        draw_scores(Path(path), lengths, [score.score for score in self.scores], self.title)
         return Path(path)
+
+
+def _length_text(score: Score) -> str:
+    return f"length{'' if score.span is None else 's'} {span_text(score.length, score.span)}"
 
 
 def _pooled(scores: Sequence[Score]) -> Score:
@@ -266,41 +283,47 @@ def _suite_lines(suite: SuiteScore, wrong: list[str] | None) -> Lines:
 
 def evaluate(
     run: RunLike,
-    lengths: Sequence[int] = (10, 500, 10_000),
+    lengths: Sequence[int] | None = None,
     model: str | type | None = None,
-    words: int | PathLike = 200,
+    words: int | PathLike | None = None,
     reembed: int = 0,
     sign_rule: bool = False,
     plot: PathLike | None = None,
     threads: int = 1,
     tests: str = "balanced",
     suite: str | None = None,
+    device: str = "cpu",
+    test_sequences: int = 200,
 ) -> Scores:
     """Evaluate a network at any lengths, beside the best constant answer.
 
     Args:
         run: the directory of a run, or STORE#KEY
-        lengths: sequence lengths (on the command line separated by commas); sequences of one's own have theirs
+        lengths: sequence lengths (on the command line separated by commas): 10,500,10000 unless others are given; of
+            sequences of one's own, those of these lengths alone, and unless any are given all
         model: the class of a run of one's own, such as file.py:Class
-        words: sequences per length; or a file of labelled sequences, whose lengths are taken instead
+        words: a file of labelled sequences to evaluate on (a number is --test-sequences, as before)
         reembed: put the nearest prototype in place every so many symbols
         sign_rule: correct the sign of the hidden state
         plot: draw score against length into this .png or .svg
         threads: torch threads
         tests: balanced, with all outputs equally frequent as far as the machine allows, or uniform
         suite: test every transition too, by transition-cover or by the w-method
+        device: where to compute: cpu, cuda, mps or auto
+        test_sequences: how many are drawn per length
     """
-    asked = numbers_of("lengths", lengths)
-    count = count_of(words)
-    check_least("words", 1 if count is None else count, 1)
+    asked = LENGTHS if lengths is None else numbers_of("lengths", lengths)
+    file, count = words_or_count(words, test_sequences)
     check_least("reembed", reembed, 0)
     if plot is not None:
         from statewise.report.figure import check_figure_file
 
         check_figure_file(Path(plot))
+    where = device_of(device)
     opened = load(run, model)
-    task = _evaluated_on(opened, None if count is not None else Path(words), tests)  # pyright: ignore[reportArgumentType]
+    task = _evaluated_on(opened, file, tests)
     if isinstance(task, WordsTask):
+        task = task if lengths is None else task.at_lengths(asked)
         asked, count = task.buckets, len(task.sets[2])
     longest = opened.model.longest
     if longest is not None and task.written_length(max(asked)) > longest:
@@ -312,12 +335,13 @@ def evaluate(
 
     with torch_threads(threads):
         network = _corrected(opened, reembed, sign_rule) if reembed or sign_rule else opened.model
-        scores = evaluate_model(network, task, asked, count or 1, opened.seed + 1, coverage=True)
+        network = network.to(where)
+        scores = evaluate_model(network, task, asked, count, opened.seed + 1, coverage=True)
         covered = None if suite is None else evaluate_suite(network, _task_of_machine(opened), suite)
     title = f"{opened.name} on {opened.source.name if opened.options is None else opened.options.task}"
     machine = opened.source if isinstance(opened.source, Machine) else None
     own = isinstance(task, WordsTask)
-    found = Scores(opened.where, title, tuple(scores), count or 1, suite=covered, machine=machine, own=own)
+    found = Scores(opened.where, title, tuple(scores), count, suite=covered, machine=machine, own=own)
     return found if plot is None else replace(found, drawn=found.plot(plot))
 
 
@@ -329,22 +353,24 @@ def _task_of_machine(run: Run) -> Task:
     return task
 
 
-def _evaluated_on(run: Run, file: Path | None, tests: str) -> SequenceTask:
+def _evaluated_on(run: Run, file: WordsLike | None, tests: str) -> SequenceTask:
     """Return what a run is evaluated on: its own task, or the sequences of a file in its names."""
     if file is not None:
+        if not isinstance(file, str | os.PathLike):
+            raise RunError("networks are evaluated on sequences in a file; write these into one")
         if run.supervision in BEYOND_SYMBOLS:
             raise RunError(
                 f"the network was trained with supervision {run.supervision}, which reads more than symbols; "
                 "evaluate it on its own task"
             )
-        source = evaluation_source(file, run.source, "the network")
+        source = evaluation_source(Path(file), run.source, "the network")
         return WordsTask(source, source.sets, source.aligned, run.lengths, "aligned" if source.aligned else "final")
     task = run.task
     return replace(task, tests=sampling_of(tests)) if isinstance(task, Task) else task
 
 
 def _corrected(run: Run, every: int, sign_rule: bool) -> Any:
-    from statewise.commands.exact import prototypes_of
+    from statewise.commands.extract import prototypes_of
     from statewise.models import StateTracker
     from statewise.theory import Corrected
 
@@ -354,7 +380,7 @@ def _corrected(run: Run, every: int, sign_rule: bool) -> Any:
 
 
 @contextmanager
-def _scalars(directory: Path | None, lengths: Sequence[int]) -> Iterator[ShowMetrics]:
+def _scalars(directory: Path | None, lengths: Sequence[int]) -> Iterator[Callable[[Metrics, int], None]]:
     """Yield a function that writes metrics for TensorBoard, or one that does nothing."""
     if directory is None:
         yield lambda metrics, steps: None

@@ -111,17 +111,10 @@ def _prefixes(module: str) -> list[str]:
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
-def short_names(models: Sequence[str]) -> dict[str, str]:
-    """Return how tables call models: by the class of one's own, where that is one model's alone."""
-    short = {model: model.rpartition(":")[2] for model in models}
-    return {model: name if list(short.values()).count(name) == 1 else model for model, name in short.items()}
-
-
 def weakest_verdict(store: Store, trial: Trial, task: TriedTask, model: TriedModel) -> str | None:
     """Return what a small search decides of the networks of a trial; of several seeds the weakest.
 
-    None where there is no machine, or a network is no product of matrices, or too large for its weights to be kept in a
-    store.
+    None where there is no machine, or a network is no product of matrices.
     """
     kind, machine = kind_of(model.name), task.source
     if not isinstance(machine, Machine) or (kind is not None and not kind.is_level):
@@ -141,7 +134,8 @@ def _verdict(store: Store, record: Record, machine: Machine, model: TriedModel) 
 
     kept = None if record.key is None else store.weights(record.key)
     if kept is None:
-        return None
+        # judged before its weights were dropped
+        return None if record.verdict is None else record.verdict.status
     own = model.own or (own_class(model.name) if is_own(model.name) else None)
     network = build_untrained(record.config, machine, own)
     tensors = {name: torch.from_numpy(value.copy()) for name, value in kept.items()}

@@ -6,14 +6,8 @@ kernels off, STATEWISE_CACHE is the directory that holds them.
 """
 
 import ctypes
-import hashlib
 import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -21,13 +15,11 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
 
 from statewise.errors import TransitionError, unknown_name
+from statewise.kernels.cache import kernels
 
 Backend = Literal["native", "torch"]
 BACKENDS: tuple[Backend, ...] = ("native", "torch")
-_SOURCES = Path(__file__).with_name("cpp")
-_FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 _NAMES = {torch.float32: "float", torch.float64: "double"}
-_COMPILE_SECONDS = 120
 _TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "d": ctypes.c_double}
 # the arguments of each kernel: pointers, integers, floating-point numbers
 _SIGNATURES = {
@@ -53,7 +45,9 @@ def choose(forced: str | None, *tensors: Tensor) -> Backend:
     if library() is not None:
         return "native"
     if wanted == "native":
-        raise TransitionError("the kernels cannot be built here; install a C++ compiler, or use the backend torch")
+        raise TransitionError(
+            f"the kernels cannot be used here ({kernels().reason}); install a C++ compiler, or use the backend torch"
+        )
     return "torch"
 
 
@@ -90,53 +84,9 @@ def _function(name: str, dtype: torch.dtype) -> Any:
     return function
 
 
-@cache
 def library() -> Any:
-    """Load the kernels, building them first if they are not in the cache; None where that cannot be done."""
-    compiler = next(
-        filter(None, map(shutil.which, filter(None, [os.environ.get("CXX"), "c++", "g++", "clang++"]))), None
-    )
-    sources = b"".join(file.read_bytes() for file in sorted(_SOURCES.iterdir()) if file.suffix in (".cpp", ".hpp"))
-    key = hashlib.sha256(sources + repr((_FLAGS, _processor())).encode()).hexdigest()[:16]
-    try:
-        file = _cache_folder() / f"kernels-{key}.so"
-        if not file.exists():
-            if compiler is None:
-                return None
-            _build(compiler, file)
-        return ctypes.CDLL(str(file))
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _build(compiler: str, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        built = Path(folder) / "kernels.so"
-        for flags in (["-march=native"], []):
-            command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCES / "kernels.cpp")]
-            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
-            if done.returncode == 0:
-                os.replace(built, file)
-                return
-    raise OSError("the compiler failed")
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get("STATEWISE_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statewise"
-
-
-def _processor() -> str:
-    """Return a name of the processor, so that a cache on a shared disk never mixes the code of two machines."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        described = "".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
-    except OSError:
-        described = platform.processor()
-    return f"{platform.system()} {platform.machine()} {described}"
+    """Return the loaded kernels; None where there are none."""
+    return kernels().library
 
 
 def _plain(tensor: Tensor) -> bool:

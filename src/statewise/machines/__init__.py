@@ -15,6 +15,7 @@ from statewise.machines.machine import Machine, identical
 from statewise.machines.machine_files import read_machine, write_machine
 from statewise.machines.monoid import Algebra, Monoid, MonoidTooLarge, analyse, transition_monoid
 from statewise.machines.products import direct_product, shared_product
+from statewise.rooms import make_callable
 
 __all__ = [
     "FAMILIES",
@@ -39,3 +40,6 @@ __all__ = [
     "transition_monoid",
     "write_machine",
 ]
+
+# `sw.machines()` lists the names of machines
+make_callable(__name__)

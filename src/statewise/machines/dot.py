@@ -27,6 +27,9 @@ from statewise.machines.machine import MAX_ENTRIES, Machine
 
 Kind = Literal["auto", "dfa", "moore", "mealy", "states"]
 MISSING = "missing"
+_PROBABILITY = re.compile(r"(.*?)(/.*)?:\s*([01]?\.\d+|[01]|\d(?:\.\d+)?e-\d+)\s*", re.DOTALL)
+# probabilities are written with few digits
+_NEAR_ONE = 0.02
 
 
 def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
@@ -44,6 +47,7 @@ def from_dot(text: str, kind: Kind = "auto", complete: bool = False) -> Machine:
     start = _take_start(graph)
     if not graph.nodes:
         raise MachineFileError("the graph has no states; expected at least one; add them")
+    _refuse_probabilities(graph)
     kind = _find_kind(graph) if kind == "auto" else kind
     moves = _moves(graph, kind)
     states = list(graph.nodes)
@@ -93,6 +97,32 @@ def _take_start(graph: Graph) -> str:
     # only AALpy, of those that write such files, gives its pointer this name
     graph.attributes["start"] = "aalpy" if any(p.startswith("__start") for p in pointers) else "drawn"
     return targets[0]
+
+
+def _refuse_probabilities(graph: Graph) -> None:
+    """Refuse a Markov decision process: every label ends in a probability, and those of one input mostly sum to 1.
+
+    AALpy writes "input:0.9" where states have outputs, and "input/output:0.9" where steps have. Files with a sum of 2
+    here and there exist; names that end in numbers do not sum to 1. Records "state|output" are of Moore machines.
+    """
+    if all("|" in node.get("label", "") and node.get("shape") == "record" for node in graph.nodes.values()):
+        return
+    sums: dict[tuple[str, str], float] = {}
+    shares: list[tuple[str, str, str]] = []
+    for p, _, attributes in graph.edges:
+        match = _PROBABILITY.fullmatch(attributes.get("label", ""))
+        if match is None:
+            return
+        if set(match[3]) - {"0", "1"}:
+            shares.append((p, match[1], match[3]))
+        sums[p, match[1]] = sums.get((p, match[1]), 0.0) + float(match[3])
+    # a name such as "set:1" is no probability unless some are written as fractions
+    if shares and 2 * sum(abs(total - 1) < _NEAR_ONE for total in sums.values()) >= len(sums):
+        state, symbol, share = min(shares, key=lambda found: float(found[2]))
+        raise NondeterministicMachineError(
+            f'the edges have probabilities (from "{shorten(state)}" on "{shorten(symbol)}" {share}): this is a Markov '
+            "decision process; expected one next state for each symbol; give a deterministic machine"
+        )
 
 
 def _accepts(attributes: dict[str, str]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from statewise.errors import MachineFileError, shorten
+from statewise.machines.dot_html import HtmlText, edge_labels, html_end, node_label
 
 _TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*
@@ -43,7 +44,10 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             body = re.sub(r"\\\r?\n", "", match.group("string")[1:-1])
             yield "string", body.replace('\\"', '"')
         elif match.lastgroup == "html":
-            raise MachineFileError("the graph has an HTML-like text <...>; expected plain or quoted texts; rewrite it")
+            end = html_end(text, position)
+            yield "html", text[position + 1 : end - 1]
+            position = end
+            continue
         elif match.group() == "--":
             raise MachineFileError('the digraph has an undirected edge "--"; expected "->"; correct it')
         elif match.lastgroup:
@@ -68,8 +72,10 @@ class _Reader:
         return token
 
     def text(self, where: str) -> str:
-        """Take a name or a quoted text, or several of these joined by +."""
+        """Take a name, a quoted text, several of these joined by +, or an HTML-like text."""
         kind, found = self.take()
+        if kind == "html":
+            return HtmlText(found)
         if kind not in ("word", "string"):
             raise MachineFileError(f'not DOT: "{shorten(found) or "the end"}" {where}; correct it')
         while kind == "string" and self.token[0] == "plus":
@@ -91,7 +97,7 @@ class _Reader:
             kind, first = self.take()
         if kind != "word" or first.lower() != "digraph":
             raise MachineFileError(f'not a DOT digraph: it begins with "{shorten(first)}"; expected digraph {{ ... }}')
-        if self.token[0] in ("word", "string"):
+        if self.token[0] in ("word", "string", "html"):
             self.take()
         self.expect("{")
         while self.token != ("mark", "}"):
@@ -121,13 +127,16 @@ class _Reader:
             attributes = self.defaults["edge"] | self.attributes()
             for node in path:
                 graph.nodes.setdefault(node, dict(self.defaults["node"]))
-            graph.edges += [(p, q, attributes) for p, q in pairwise(path)]
+            labels = edge_labels(attributes.get("label"))
+            graph.edges += [(p, q, attributes | label) for p, q in pairwise(path) for label in labels]
         elif keyword in KEYWORDS:
-            self.defaults[keyword] |= self.attributes()
+            found = self.attributes()
+            self.defaults[keyword] |= found | (node_label(found.get("label")) if keyword == "node" else {})
             if keyword == "graph":
                 graph.attributes |= self.defaults[keyword]
         else:
-            graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | self.attributes()
+            found = self.attributes()
+            graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | found | node_label(found.get("label"))
 
     def attributes(self) -> dict[str, str]:
         """Read the attributes in brackets, if there are any."""

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from statewise.models.table import BASELINES, KINDS, LEVELS, TABLE, Kind, is_own, kind_of, label_of, spec_of
-from statewise.rooms import lazy_names
+from statewise.rooms import lazy_names, make_callable
 
 if TYPE_CHECKING:
-    from statewise.models.catalogue import ModelLike, ModelOptions, build_model
+    from statewise.models.catalogue import ModelLike, ModelOptions, build_model, load_pretrained
     from statewise.models.interface import AdaptedModel, RecurrentModel, SequenceModel, as_model
     from statewise.models.layer import BilinearRNN
     from statewise.models.levels import build_transition
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "catalogue": ("ModelLike", "ModelOptions", "build_model"),
+        "catalogue": ("ModelLike", "ModelOptions", "build_model", "load_pretrained"),
         "interface": ("AdaptedModel", "RecurrentModel", "SequenceModel", "as_model"),
         "layer": ("BilinearRNN",),
         "levels": ("build_transition",),
@@ -50,8 +50,12 @@ __all__ = [
     "is_own",
     "kind_of",
     "label_of",
+    "load_pretrained",
     "own_class",
     "own_source",
     "source_hash",
     "spec_of",
 ]
+
+# `sw.models()` lists the names of models
+make_callable(__name__)

@@ -1,5 +1,6 @@
 """Models by name or class: `full`, `block(2)`, `lstm`, `mamba(2)`, `my_model.py:MyNet(layers=2)`, or MyNet itself."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -7,10 +8,12 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from statewise.errors import ExpressionError, ModelError, TransitionError, shorten
+from statewise.errors import ExpressionError, ModelError, PretrainedError, TransitionError, shorten
 from statewise.expressions import Call, Product, call, parse
 from statewise.models.interface import SequenceModel, as_model
+from statewise.models.layer import BilinearRNN
 from statewise.models.own import OwnModel, own_model
+from statewise.models.pretrained import read_pretrained, restored
 from statewise.models.table import BASELINES, LEVELS, is_own, need_kind
 from statewise.models.tracker import Readout, StateTracker
 from statewise.randomness import derive
@@ -100,6 +103,21 @@ def build_model(
             f"{parsed.name} embeds tokens in its hidden size, {hidden}, got embedding {embedding}; leave it out"
         )
     return _seeded(seed, lambda: _build_baseline(parsed, symbols, classes, hidden))
+
+
+def load_pretrained(directory: str | os.PathLike[str]) -> nn.Module:
+    """Build the network that a directory holds, of whichever class: a StateTracker, a BilinearRNN or a baseline."""
+    config, tensors = read_pretrained(directory)
+    for known in (StateTracker, BilinearRNN):
+        if config.get("class") == known.__name__:
+            return known.from_pretrained(directory)
+    model = config["arguments"].get("model", "")
+    if not isinstance(model, str) or is_own(model) or config.get("class") != "build_model":
+        raise PretrainedError(
+            f'"{shorten(directory)}" holds a {shorten(model or config.get("class"))}, which is no class of statewise; '
+            "build it yourself, and load model.safetensors into it"
+        )
+    return restored(directory, config, tensors, lambda: build_model(**config["arguments"]))
 
 
 def _build_baseline(parsed: Call, symbols: int, classes: int, hidden: int) -> SequenceModel:

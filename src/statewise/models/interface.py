@@ -38,6 +38,11 @@ class SequenceModel(nn.Module, ABC):
     # the longest sequence that can be read; None is any
     longest: int | None = None
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are, and tokens must be."""
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
+
     @abstractmethod
     def forward(self, tokens: Tokens) -> Logits:
         """Compute the logits after each token; those after token t depend on tokens up to t only."""
@@ -54,8 +59,7 @@ class SequenceModel(nn.Module, ABC):
 
     def init_state(self, batch: int) -> Any:
         """Return the state before the first token: here no tokens at all."""
-        device = next((parameter.device for parameter in self.parameters()), None)
-        return torch.zeros(batch, 0, dtype=torch.int64, device=device)
+        return torch.zeros(batch, 0, dtype=torch.int64, device=self.device)
 
     def advance(self, tokens: Tokens, state: Any) -> tuple[LastLogits, Any]:
         """Advance by several tokens; return the logits after the last, and the state to go on from."""

@@ -1,5 +1,6 @@
 """BilinearRNN: a recurrent layer with nn.LSTM's conventions and a state transition bilinear in input and state."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -9,20 +10,22 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
-from statewise.kernels import choose
-from statewise.models.levels import build_transition
+from statewise.kernels import choose, in_memory
+from statewise.models.levels import build_transition, transition_spec
+from statewise.models.pretrained import Pretrained
 from statewise.models.tracker import check_transition
 from statewise.recurrence import sequence_backend, unroll_normalised, unroll_sequence
 from statewise.transitions import Transition
 from statewise.transitions.transition import divide_by_largest
 
 Inputs = Float[Tensor, "batch time input"]
-Outputs = Float[Tensor, "batch time hidden"]
+Outputs = Float[Tensor, "batch time output"]
+# with two directions, layers are counted twice: forward, then backward, as in nn.LSTM
 State = Float[Tensor, "layers batch hidden"]
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-class BilinearRNN(nn.Module):
+class BilinearRNN(Pretrained):
     """h_t = A(x_t) h_{t-1}, for every h_t of a sequence; stacked if asked to.
 
     Layouts are nn.LSTM's: inputs [batch, time, input] (or [time, batch, input], or [time, input] for one sequence),
@@ -43,6 +46,9 @@ class BilinearRNN(nn.Module):
         norm: put an RMSNorm between layers.
         residual: add a layer's input to its output between layers, where the sizes agree.
         dropout: the share of outputs dropped between layers in training.
+        bidirectional: also read each sequence from its end; outputs of both directions stand side by side.
+        bias: refused; see `additive`.
+        proj_size: refused; put a linear layer behind this one.
         generator: where the initial weights are drawn from; None is torch's global one.
     """
 
@@ -60,9 +66,18 @@ class BilinearRNN(nn.Module):
         norm: bool = False,
         residual: bool = False,
         dropout: float = 0.0,
+        bidirectional: bool = False,
+        bias: bool = False,
+        proj_size: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if bias:
+            raise TransitionError('bias=True: the update is a product; give additive="constant" for an additive term')
+        if proj_size:
+            raise TransitionError(
+                f"proj_size={proj_size} is not built in; put nn.Linear({hidden_size}, {proj_size}) behind"
+            )
         if not isinstance(transition, str | Transition) or not isinstance(additive, str):
             wrong = additive if isinstance(transition, str | Transition) else transition
             raise TransitionError(
@@ -73,6 +88,12 @@ class BilinearRNN(nn.Module):
             raise TransitionError(f"num_layers is {num_layers!r}; expected a whole number of at least 1; correct it")
         if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
             raise TransitionError(f"dropout is {dropout!r}; expected a share from 0 below 1; correct it")
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"dropout={dropout} acts between layers, and num_layers is 1; it does nothing",
+                UserWarning,
+                stacklevel=2,
+            )
         if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise TransitionError(f"dtype is {dtype}; expected a floating type such as torch.float32; correct it")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
@@ -80,35 +101,56 @@ class BilinearRNN(nn.Module):
         self.additive = additive
         self.batch_first, self.residual, self.dropout = batch_first, residual, dropout
         self._forced: str | None = None
+        self.bidirectional, self._directions = bidirectional, 2 if bidirectional else 1
+        width = self._directions * hidden_size
         if isinstance(transition, str):
             self.layers = nn.ModuleList(
-                build_transition(transition, hidden_size if layer else input_size, hidden_size, additive, generator)
+                build_transition(transition, width if layer else input_size, hidden_size, additive, generator)
                 for layer in range(num_layers)
+                for _ in range(self._directions)
             )
-        elif num_layers > 1:
+        elif num_layers * self._directions > 1:
             raise TransitionError(
-                f"num_layers is {num_layers}, and a transition that is a value makes one layer; "
-                "stack such layers, or give a name"
+                f"num_layers is {num_layers} and bidirectional {bidirectional}, and a transition that is a value makes "
+                "one recurrence; stack such layers, or give a name"
             )
         else:
             self.layers = nn.ModuleList([check_transition(transition, input_size, hidden_size, additive)])
-        self.norms = nn.ModuleList(nn.RMSNorm(hidden_size) if norm else nn.Identity() for _ in range(num_layers - 1))
+        self.norms = nn.ModuleList(nn.RMSNorm(width) if norm else nn.Identity() for _ in range(num_layers - 1))
         # entries of size 1, none of them 0: every channel, block and eigenvector of a diagonal level takes part
         trained = any(parameter.requires_grad for parameter in self.layers.parameters())
-        self.initial_state = nn.Parameter(torch.ones(num_layers, hidden_size), requires_grad=trained)
+        self.initial_state = nn.Parameter(torch.ones(len(self.layers), hidden_size), requires_grad=trained)
         self.to(device=device, dtype=dtype)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that build this layer again, up to its weights."""
+        transition, additive = transition_spec(self.transitions[0])
+        return {
+            "input_size": self.input_size,
+            "hidden_size": self.hidden_size,
+            "transition": transition,
+            "additive": additive,
+            "batch_first": self.batch_first,
+            "num_layers": self.num_layers,
+            "norm": any(isinstance(norm, nn.RMSNorm) for norm in self.norms),
+            "residual": self.residual,
+            "dropout": self.dropout,
+            "bidirectional": self.bidirectional,
+        }
 
     def extra_repr(self) -> str:
         """Show the arguments."""
         stack = f", num_layers={self.num_layers}, residual={self.residual}, dropout={self.dropout}"
         return (
             f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, additive={self.additive!r}, "
-            f"batch_first={self.batch_first}" + (stack if self.num_layers > 1 else "")
+            f"batch_first={self.batch_first}"
+            + (stack if self.num_layers > 1 else "")
+            + (", bidirectional=True" if self.bidirectional else "")
         )
 
     @property
     def transitions(self) -> list[Transition]:
-        """The transition of each layer, from the input up."""
+        """The transition of each layer, from the input up; of two directions the forward one first."""
         return cast("list[Transition]", list(self.layers))
 
     @property
@@ -148,14 +190,23 @@ class BilinearRNN(nn.Module):
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
         with torch.autocast(device_type=batched.device.type, enabled=False):
-            for layer, transition in enumerate(self.transitions):
-                outputs, final = unroll_sequence(transition, batched, state[layer], valid, self._forced)
-                finals.append(final)
-                batched = self._between(layer, batched, outputs)
-        return self._restore(batched, torch.stack(finals), x)
+            for layer in range(self.num_layers):
+                sides = []
+                for place in range(layer * self._directions, (layer + 1) * self._directions):
+                    turned = bool(place % self._directions)
+                    entered = reverse_rows(batched, valid) if turned else batched
+                    outputs, final = unroll_sequence(
+                        self.transitions[place], entered, state[place], valid, self._forced
+                    )
+                    sides.append(reverse_rows(outputs, valid) if turned else outputs)
+                    finals.append(final)
+                batched = self._between(layer, batched, sides[0] if len(sides) == 1 else torch.cat(sides, dim=-1))
+        output, h_n = self._restore(batched, torch.stack(finals), x)
+        return output, guard_state(h_n)
 
     def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Advance by one input [batch, input]: return the last layer's h_t [batch, hidden], and the new state."""
+        self._check_one_direction("step reads one input after the other")
         self._check_step(x_t, state)
         finals = []
         with torch.autocast(device_type=x_t.device.type, enabled=False):
@@ -181,6 +232,7 @@ class BilinearRNN(nn.Module):
             raise InputError("a normalised run takes padded inputs; unpack them, and give their lengths")
         if self.num_layers > 1 and not isinstance(self.norms[0], nn.RMSNorm):
             raise InputError("a normalised run of several layers needs norm=True between them; build the layer with it")
+        self._check_one_direction("a normalised run has one direction")
         batched, state, valid = self._arrange(x, h0, lengths)
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
@@ -224,10 +276,15 @@ class BilinearRNN(nn.Module):
         one = x.ndim == 2
         batched = x.unsqueeze(0) if one else (x if self.batch_first else x.transpose(0, 1))
         state = self.init_state(batched.shape[0]) if h0 is None else (h0.unsqueeze(1) if one else h0)
-        expected = (self.num_layers, batched.shape[0], self.hidden_size)
+        expected = (len(self.layers), batched.shape[0], self.hidden_size)
         if tuple(state.shape) != expected:
             wanted = (expected[0], expected[2]) if one else expected
             raise InputError(f"{where} needs a state h0 of shape {wanted}, got {tuple(h0.shape)}; reshape it")  # pyright: ignore[reportOptionalMemberAccess]
+        if h0 is not None and self.additive == "none" and _is_zero(h0):
+            raise InputError(
+                f"{where} got an h0 of zeros, and a product that begins with 0 stays 0; "
+                "leave h0 out, or begin with init_state(batch)"
+            )
         return batched.to(dtype), state.to(dtype), self._check_lengths(lengths, batched)
 
     def _check_lengths(self, lengths: Any, x: Inputs) -> Int[Tensor, " batch"] | None:
@@ -273,9 +330,13 @@ class BilinearRNN(nn.Module):
         order = packed.sorted_indices
         if order is not None:
             rows, counts = rows[order], counts[order.cpu()]
-        inside = torch.arange(rows.shape[1]).unsqueeze(1) < counts
+        inside = torch.arange(rows.shape[1], device=counts.device).unsqueeze(1) < counts
         data = rows.transpose(0, 1)[inside.to(rows.device)]
         return PackedSequence(data, packed.batch_sizes, order, packed.unsorted_indices), state
+
+    def _check_one_direction(self, why: str) -> None:
+        if self.bidirectional:
+            raise InputError(f"{why}, and this layer reads both ways; build it without bidirectional")
 
     def _check_dtype(self, x: Tensor) -> None:
         dtype = self.initial_state.dtype
@@ -293,3 +354,37 @@ class BilinearRNN(nn.Module):
         expected = (self.num_layers, x_t.shape[0], self.hidden_size)
         if tuple(state.shape) != expected:
             raise InputError(f"step needs a state of shape {expected}, got {tuple(state.shape)}; use init_state")
+
+
+class HiddenState(Tensor):
+    """A last state that does not fall apart into two: nn.LSTM returns (h, c) in its place."""
+
+    # results of any operation are plain tensors
+    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
+
+    def __iter__(self) -> Any:
+        """Refuse to be unpacked."""
+        raise TypeError(
+            "BilinearRNN returns one state, not (h, c); write output, h_n = rnn(x), and h_n.unbind() to split"
+        )
+
+
+def guard_state(state: Tensor) -> Tensor:
+    """Return a state of two recurrences so that `h, c = state` is an error; any other cannot be mistaken for a pair."""
+    if len(state) != 2 or torch.compiler.is_compiling() or not in_memory(state):
+        return state
+    return state.as_subclass(HiddenState)
+
+
+def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Reverse each row along time, within its length; what lies behind that stays where it is."""
+    if lengths is None:
+        return x.flip(1)
+    times = torch.arange(x.shape[1], device=x.device)
+    places = torch.where(times < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - times, times)
+    return x.gather(1, places.unsqueeze(-1).expand_as(x))
+
+
+def _is_zero(state: Tensor) -> bool:
+    """Return whether a state in memory is all zeros; one that cannot be looked at is not."""
+    return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())

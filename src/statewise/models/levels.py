@@ -1,12 +1,14 @@
 """Levels of the hierarchy by name: `full`, `cp(64)`, `block(2)`, `rotation`, `diagonal`, `positive`."""
 
+import inspect
 from dataclasses import replace
 from typing import Any, cast, get_args
 
 import torch
 
 from statewise.errors import ExpressionError, shorten, unknown_name
-from statewise.expressions import Product, call, parse
+from statewise.expressions import Call, Product, call, parse
+from statewise.models.pretrained import refuse_saving
 from statewise.models.table import LEVELS
 from statewise.transitions import Additive, Transition
 from statewise.transitions.additive import Terms
@@ -50,3 +52,22 @@ def build_transition(
     linear = call(LEVELS[parsed.name].made, replace(parsed, kwargs=options), given)
     built = linear if additive == "none" else Additive(linear, cast("Any", additive), generator)
     return built.requires_grad_(not frozen)
+
+
+def transition_spec(transition: Transition) -> tuple[str, str]:
+    """Return the name and the additive term that build a transition again, up to its weights.
+
+    Raises:
+        ModelError: for a class of one's own, which no name can stand for.
+    """
+    linear, additive = transition, "none"
+    if isinstance(transition, Additive):
+        linear, additive = transition.linear, transition.terms
+    kind = next((kind for kind in LEVELS.values() if type(linear) is kind.made), None)
+    if kind is None:
+        raise refuse_saving(type(linear).__name__)
+    # the initialisation is no part of a network that has its weights
+    given = ("input_size", "hidden_size", "init", "generator")
+    arguments = tuple(getattr(linear, name) for name in inspect.signature(kind.made).parameters if name not in given)
+    frozen = not any(parameter.requires_grad for parameter in transition.parameters())
+    return str(Call(kind.name, arguments, {"frozen": True} if frozen else {})), additive

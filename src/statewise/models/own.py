@@ -23,6 +23,7 @@ from torch import nn
 from statewise.errors import ModelError, StatewiseError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.files import reason_of
+from statewise.models.own_helpers import helpers_of
 from statewise.models.table import OWN_SPEC
 from statewise.transitions import Transition
 
@@ -73,23 +74,30 @@ class OwnSource:
     Args:
         place: of a file, its absolute path; of a module, its name.
         name: of the class.
-        text: of the whole file, or of the class and those of the user's that it derives from; None where there is none
-            to read, as of a class that was typed into an interpreter.
+        text: of the whole file or module; of a class that is given as such, of itself and of those of the user's that
+            it derives from; None where there is none to read, as of a class that was typed into an interpreter.
+        helpers: the texts of what the file or module imports from its package or directory.
     """
 
     place: str
     name: str
     text: bytes | None
+    helpers: bytes = b""
+
+    @property
+    def whole(self) -> bytes | None:
+        """The text, and those of the helpers."""
+        return None if self.text is None else self.text + self.helpers
 
     @property
     def sha256(self) -> str | None:
-        """The hash of the text, which is part of a run's identity."""
-        return None if self.text is None else hashlib.sha256(self.text).hexdigest()
+        """The hash of the texts, which is part of a run's identity."""
+        return None if self.whole is None else hashlib.sha256(self.whole).hexdigest()
 
     @property
     def kept(self) -> bytes | None:
-        """The text, where it is short enough to be kept beside a record."""
-        return self.text if self.text is not None and len(self.text) <= LARGEST_SOURCE else None
+        """The texts, where they are short enough to be kept beside a record."""
+        return self.whole if self.whole is not None and len(self.whole) <= LARGEST_SOURCE else None
 
     def load(self) -> type[nn.Module]:
         """Import the class: of a file from this text, wherever the file is by now; of a module by its name."""
@@ -131,28 +139,29 @@ def own_source(model: str | type) -> OwnSource:
         return OwnSource(made.__module__, made.__qualname__.rpartition(".")[2], _text_of(made))
     place, called = _parts(model)
     if not place.endswith(".py"):
-        whole = OwnSource(place, called.name, None)
-        return OwnSource(place, called.name, _text_of(whole.load()))
+        return _of_module(place, called.name, OwnSource(place, called.name, None).load())
     file = Path(place)
     if not file.is_file():
         raise ModelError(f'"{shorten(file)}" is no file; expected a Python file with the class; correct the path')
     try:
-        return OwnSource(str(file.absolute()), called.name, file.read_bytes())
+        return OwnSource(str(file.absolute()), called.name, file.read_bytes(), helpers_of(file))
     except OSError as error:
         raise ModelError(f'cannot read "{shorten(file)}": {reason_of(error)}; correct its rights') from None
 
 
 def source_hash(model: str | type) -> str | None:
-    """Return the SHA-256 of a model's source: of its whole file where it is named by one, else of its classes."""
+    """Return the SHA-256 of a model's source: of its whole file or module where it is named, else of its classes."""
     return own_source(model).sha256
 
 
 def has_source(model: str | type, sha256: str) -> bool:
     """Return whether a hash is that of a model's source, of its whole file or of its classes, however it is named."""
-    made = own_class(model)
-    texts = [own_source(model).text, _text_of(made)]
+    made, source = own_class(model), own_source(model)
+    texts = [source.whole, source.text, _text_of(made), _of_module(made.__module__, made.__name__, made).whole]
     with suppress(OSError):
-        texts.append(Path(_file_of(made)).read_bytes())
+        file = Path(_file_of(made))
+        text = file.read_bytes()
+        texts += [text, text + helpers_of(file)]
     return sha256 in (hashlib.sha256(text).hexdigest() for text in texts if text is not None)
 
 
@@ -162,6 +171,17 @@ def describe_error(error: Exception, made: type) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]
     where = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
     return f"{type(error).__name__}: {shorten(error, 160)}{where}"
+
+
+def _of_module(module: str, name: str, made: type) -> OwnSource:
+    """Return the source of a class of a module: all of the module, and what that imports from its package."""
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    if module.partition(".")[0] in _NOT_OWN or file.suffix != ".py" or not file.is_file():
+        return OwnSource(module, name, _text_of(made))
+    try:
+        return OwnSource(module, name, file.read_bytes(), helpers_of(file, module))
+    except OSError as error:
+        raise ModelError(f'cannot read "{shorten(file)}": {reason_of(error)}; correct its rights') from None
 
 
 def _file_of(made: type) -> str:

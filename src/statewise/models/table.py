@@ -6,7 +6,8 @@ the table can be read without torch.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -325,6 +326,13 @@ def label_of(spec: str) -> str:
     parsed = parse(spec)
     argument = parsed.args[0] if isinstance(parsed, Call) and parsed.args else ""
     return kind.label.format(argument)
+
+
+def short_names(models: Iterable[str]) -> dict[str, str]:
+    """Return how tables call models: by the class of one's own, where that is one model's alone."""
+    short = {model: model.rpartition(":")[2] if is_own(model) else model for model in models}
+    counts = Counter(short.values())
+    return {model: name if counts[name] == 1 else model for model, name in short.items()}
 
 
 def need_kind(name: str) -> Kind:

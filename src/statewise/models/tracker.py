@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from statewise.errors import TransitionError
 from statewise.models.interface import SequenceModel
-from statewise.models.levels import build_transition
+from statewise.models.levels import build_transition, transition_spec
+from statewise.models.pretrained import Pretrained
 from statewise.recurrence import RESCALE_EVERY, TokenBatch, read_direction, read_tokens, resume_tokens
 from statewise.transitions import Transition
 
@@ -23,7 +24,7 @@ def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def inside(self: "StateTracker", *args: Any) -> Any:
         device = self.initial_state.device.type
-        if not torch.is_autocast_enabled(device):
+        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
             return method(self, *args)
         with torch.autocast(device, enabled=False):
             return method(self, *args)
@@ -32,7 +33,7 @@ def _without_autocast(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @final
-class StateTracker(SequenceModel):
+class StateTracker(SequenceModel, Pretrained):
     """Logits U h_t, or U h_t / |h_t|, of h_t = A(x_t) h_{t-1}, where x_t stands for token t.
 
     Without an additive term the two readouts have the same argmax, but not the same gradient: a plain readout can
@@ -84,6 +85,20 @@ class StateTracker(SequenceModel):
         if not any(parameter.requires_grad for parameter in self.transition.parameters()):
             self.initial_state.requires_grad_(False)
         self.readout = nn.Parameter(torch.randn(classes, hidden_size, generator=generator) * hidden_size**-0.5)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that build this network again, up to its weights."""
+        transition, additive = transition_spec(self.transition)
+        embedding = 0 if self.embeddings is None else self.embeddings.shape[1]
+        return {
+            "symbols": self.transition.input_size if self.embeddings is None else len(self.embeddings),
+            "classes": len(self.readout),
+            "hidden_size": len(self.initial_state),
+            "transition": transition,
+            "additive": additive,
+            "embedding": embedding,
+            "readout": self.readout_kind,
+        }
 
     @_without_autocast
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time classes"]:

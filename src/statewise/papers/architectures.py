@@ -1,18 +1,55 @@
 """What theory says that models can track, and what their papers report, as data beside the ladder."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, analyse, machine
 from statewise.models.table import kind_of
+from statewise.papers.paper import Paper, read_paper
 from statewise.papers.rungs import Class, Rung
 from statewise.theory.classification import Level, classify
 
 _GROUPS: tuple[Class, ...] = ("Abelian group", "solvable group", "non-solvable group")
 _ALL: tuple[Class, ...] = ("aperiodic", *_GROUPS, "other monoid", "protocol")
-_PARITY = "G = arXiv:2411.12537, Table 3: parity, modular arithmetic without and with brackets, up to length 256"
-_CYCLES = "W = arXiv:2505.17761, Table 2: cycle navigation, even pairs, arithmetic, parity, in %, up to length 256"
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Published numbers that stand beside the ladder.
+
+    Args:
+        letter: what they are called.
+        paper: the file of data that has them.
+        table: the table of it.
+        columns: in the order in which they are written.
+        what: what they are, for a legend.
+    """
+
+    letter: str
+    paper: str
+    table: str
+    columns: tuple[str, ...]
+    what: str
+
+
+_NUMBERS = (
+    _Numbers(
+        "G",
+        "grazzi2024",
+        "grazzi-table3",
+        ("parity", "arithmetic", "brackets"),
+        "Table 3: parity, modular arithmetic without and with brackets, up to length 256",
+    ),
+    _Numbers(
+        "W",
+        "chomsky",
+        "chomsky-regular",
+        ("cycle navigation", "even pairs", "arithmetic", "parity"),
+        "Table 2: cycle navigation, even pairs, arithmetic, parity, in %, up to length 256",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +63,9 @@ class Known:
         source: where.
         can: classes that it can track, by a theorem.
         cannot: classes that it cannot, by a theorem.
-        reported: what papers measured.
+        row: how published tables call it, where they have a row of it that no run stands beside.
+        published_as: what published numbers are of, where that is one of several.
+        besides: what other papers measured.
     """
 
     kind: str
@@ -35,7 +74,9 @@ class Known:
     option: str = ""
     can: tuple[Class, ...] = ()
     cannot: tuple[Class, ...] = ()
-    reported: str = ""
+    row: str = ""
+    published_as: str = ""
+    besides: str = ""
 
 
 _NON_LINEAR = "saturated gates simulate every finite-state machine"
@@ -43,29 +84,26 @@ _POSITIVE = "eigenvalues in (0, 1): no group, not even parity, at any depth"
 # the first entry that fits a name holds
 KNOWN = (
     Known("rnn", _NON_LINEAR, "arXiv:1906.01615", can=_ALL),
-    Known("lstm", _NON_LINEAR, "arXiv:1906.01615", can=_ALL, reported="W 100/100/99.9/100"),
+    Known("lstm", _NON_LINEAR, "arXiv:1906.01615", can=_ALL),
     Known("gru", _NON_LINEAR, "arXiv:1906.01615", can=_ALL),
     Known(
         "slstm",
         "non-linear, head-mixing recurrence; no theorem is known to us",
         "arXiv:2405.04517",
-        reported="G 1/.787/.178; W 33/100/28/100",
     ),
-    Known("mlstm", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS, reported="G .087/.040/.114; W 52/100/29/53"),
+    Known("mlstm", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS),
     Known(
         "mamba",
         "eigenvalues in (-1, 1): parity, but real diagonals know no other cycle",
         "arXiv:2411.12537",
         option="signed",
         cannot=("non-solvable group",),
-        reported="G 1/.241/.116",
     ),
     Known(
         "mamba",
         "positive diagonal: exactly the star-free languages, with enough layers",
         "arXiv:2405.17394",
         cannot=_GROUPS,
-        reported="G 0/.095/.123",
     ),
     Known(
         "mamba3",
@@ -85,30 +123,30 @@ KNOWN = (
         "reflections: parity and swaps of two elements in one layer",
         "arXiv:2411.12537",
         option="negative=true",
-        reported="G 1/.971/.260; W 47/100/66/98",
     ),
-    Known("deltanet", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS, reported="G .017/.314/.194"),
+    Known("deltanet", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS),
     Known(
         "gated_deltanet",
         "reflections with decay: parity and swaps of two elements in one layer",
         "arXiv:2411.12537",
         option="negative=true",
     ),
-    Known("gated_deltanet", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS, reported="W 54/100/43/57"),
+    Known("gated_deltanet", _POSITIVE, "arXiv:2411.12537", cannot=_GROUPS),
     Known(
         "deltaproduct",
         "products of n reflections: permutations of n + 1 elements in one layer",
         "arXiv:2502.10297",
-        reported="W 46/100/78/98; n = 4: A5 97.9 % (2 generators), S5 88.7 % (4)",
+        row="Gated DeltaProduct [-1, 1]",
+        besides="n = 4: A5 97.9 % (2 generators), S5 88.7 % (4)",
     ),
-    Known("rwkv7", "four layers recognise every regular language", "arXiv:2503.14456", reported="W 38/88/40/51"),
+    Known("rwkv7", "four layers recognise every regular language", "arXiv:2503.14456"),
     Known(
         "pd_ssm",
         "one layer tracks every machine of as many states as its state has entries",
         "arXiv:2509.22284",
-        reported="W-tasks 99.5/99.7/96.2/99.9; A5 and S5 100 %",
+        besides="the tasks of W 99.5/99.7/96.2/99.9; A5 and S5 100 %",
     ),
-    Known("slice", "dense blocks track what fits into them", "arXiv:2505.17761", reported="block 4: W 99.8/86/54/95"),
+    Known("slice", "dense blocks track what fits into them", "arXiv:2505.17761", published_as="blocks of 4"),
 )
 
 
@@ -127,9 +165,35 @@ def statement_of(model: str) -> str | None:
     return None if kind is None or not kind.tracks else f"tracks, of finite-state machines: {kind.tracks}"
 
 
+def reported_of(model: str) -> str:
+    """Return what papers measured of a model: the numbers that their files of data have, and others."""
+    known = known_of(model)
+    if known is None:
+        return ""
+    found = [f"{numbers.letter} {written}" for numbers in _NUMBERS if (written := _published(known, numbers))]
+    if found and known.published_as:
+        found[0] = f"{known.published_as}: {found[0]}"
+    return "; ".join([*found, *filter(None, [known.besides])])
+
+
 def legend_of(reported: str) -> list[str]:
     """Return what the letters in reported numbers stand for."""
-    return [text for letter, text in (("G", _PARITY), ("W", _CYCLES)) if f"{letter} " in reported]
+    used = [numbers for numbers in _NUMBERS if re.search(rf"\b{numbers.letter} ", reported)]
+    return [f"{numbers.letter} = arXiv:{_paper(numbers.paper).citation.arxiv}, {numbers.what}" for numbers in used]
+
+
+def _published(known: Known, numbers: _Numbers) -> str:
+    """Write the numbers of the row that is of an architecture; empty where there is none."""
+    for row in _paper(numbers.paper).published_rows:
+        named = known.row and row.where.endswith(f", {known.row}")
+        if row.table == numbers.table and (named or any(known_of(model) is known for model in row.models)):
+            return "/".join(f"{row.scores[column]:g}" for column in numbers.columns)
+    return ""
+
+
+@cache
+def _paper(name: str) -> Paper:
+    return read_paper(name)
 
 
 def predicted(model: str, rung: Rung) -> bool | None:

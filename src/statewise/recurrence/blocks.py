@@ -185,7 +185,7 @@ class _InterleavedStates(torch.autograd.Function):
         call("small_blocks_forward", h0.dtype, given, over, first, out, scales, *sizes)
         ctx.save_for_backward(coefficients, h0, out, scales, over, lengths)
         ctx.sizes = sizes
-        return out if lengths is None else out[torch.arange(rows), lengths - 1]
+        return out if lengths is None else out[torch.arange(rows, device=out.device), lengths - 1]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -199,7 +199,7 @@ class _InterleavedStates(torch.autograd.Function):
             arriving = grad.contiguous()
         else:
             arriving = torch.zeros_like(out)
-            arriving[torch.arange(len(lengths)), lengths - 1] = grad
+            arriving[torch.arange(len(lengths), device=lengths.device), lengths - 1] = grad
         arguments = (given, tokens, first, out, scales, arriving, gradient, to_first)
         call("small_blocks_backward", h0.dtype, *arguments, *ctx.sizes)
         return gradient, to_first, None, None, None

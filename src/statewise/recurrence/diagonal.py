@@ -26,6 +26,9 @@ from statewise.recurrence.scaling import rescale_exactly
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Diagonal, Positive
 
+# largest logarithms beyond this are taken out: for the steps between two rescalings, exp of them is out of range
+_LARGEST_LOG = 9.0
+
 Entries = Float[Tensor, "*batch hidden"]
 Table = Float[Tensor, "token hidden"]
 
@@ -80,3 +83,19 @@ class PositiveForm(_EntryByEntry[Positive]):
     def entries(self, coefficients: Entries) -> Entries:
         """Return the exponentials of the coefficients."""
         return coefficients.exp()
+
+    def resume(self, table: Table, h: State, log_norm: LogNorm, batch: TokenBatch) -> tuple[State, LogNorm]:
+        """Move large logarithms of whole rows into the scale."""
+        shifts = _common_logs(table)
+        log_norm = log_norm + shifts.squeeze(1).double()[batch.tokens].sum(dim=1)
+        return super().resume(table - shifts, h, log_norm, batch)
+
+    def _of_tokens(self, table: Table, h0: State, batch: TokenBatch) -> Float[Tensor, "batch *time hidden"]:
+        # states up to a positive factor may do without factors that are out of range
+        return super()._of_tokens(table - _common_logs(table) if batch.every else table, h0, batch)
+
+
+def _common_logs(table: Table) -> Float[Tensor, "token 1"]:
+    """Return the largest logarithm of each row as a constant, where exp of it is large or small; else 0."""
+    largest = table.detach().amax(dim=1, keepdim=True)
+    return torch.where((largest.abs() > _LARGEST_LOG) & largest.isfinite(), largest, 0.0)

@@ -84,7 +84,7 @@ class _GroupedStates(torch.autograd.Function):
         tokens, lengths, every, members = batch.tokens, batch.lengths, batch.every, batch.members
         time = tokens.shape[1]
         rows, symbols = len(tokens) // members, len(table) // members
-        own = tokens.view(members, rows, time) - symbols * torch.arange(members).view(-1, 1, 1)
+        own = tokens.view(members, rows, time) - symbols * torch.arange(members, device=tokens.device).view(-1, 1, 1)
         over_time = own.transpose(1, 2).contiguous()
         states = h0.new_empty(members, time + 1, rows, h0.shape[1])
         states[:, 0] = h0.reshape(members, rows, h0.shape[1])
@@ -99,7 +99,7 @@ class _GroupedStates(torch.autograd.Function):
         ctx.batch, ctx.native = batch, native
         if lengths is None:
             return states[:, 1:].transpose(1, 2).reshape(len(tokens), time, h0.shape[1])
-        row = torch.arange(len(tokens))
+        row = torch.arange(len(tokens), device=tokens.device)
         return states[row // rows, lengths, row % rows]
 
     @staticmethod
@@ -125,7 +125,7 @@ class _GroupedStates(torch.autograd.Function):
             arriving = given.clone(memory_format=torch.contiguous_format)
         else:
             arriving = torch.zeros_like(states[:, 1:])
-            row = torch.arange(len(lengths))
+            row = torch.arange(len(lengths), device=lengths.device)
             arriving[row // rows, lengths - 1, row % rows] = grad
         for m, matrices in enumerate(table.view(members, symbols, hidden, hidden)):
             scale = scales[m] if every else scales

@@ -76,11 +76,13 @@ def verdicts_of(store: Store, entries: Iterable[Entry], tasks: Sequence[TaskResu
     budget = MOST_NETWORKS
     for entry in (entry for some in seeds for entry in some if entry is not None):
         decided = found.get(entry.key) or tested.get(entry.key, NOT_CERTIFIED)
-        if budget == 0 or decided.kind in ("polished", "not learned"):
+        if decided.kind in ("polished", "not learned"):
             continue
-        verdict = _certified(store, entry)
+        verdict = _judged(entry)
+        if verdict is None and budget:
+            verdict = _certified(store, entry)
+            budget -= verdict is not None
         if verdict is not None:
-            budget -= 1
             found[entry.key] = replace(verdict, wrong=decided.length) if verdict.kind == "horizon" else verdict
         if verdict is not None and verdict.kind == "unknown" and decided.kind == "wrong":
             found[entry.key] = decided
@@ -109,6 +111,12 @@ def _recorded(entry: Entry) -> RunVerdict | None:
     if polished is None or polished.status != "converged" or polished.horizon is None:
         return None
     return RunVerdict("polished", polished.horizon)
+
+
+def _judged(entry: Entry) -> RunVerdict | None:
+    """Return what was decided of a network before its weights were dropped."""
+    verdict = entry.record.verdict
+    return None if verdict is None else RunVerdict(verdict.status, verdict.length)
 
 
 def _tested(entry: Entry) -> RunVerdict | None:

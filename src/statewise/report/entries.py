@@ -19,12 +19,16 @@ from statewise.training.plans import Optimisation
 TRACKED = 0.99
 _MOST_EVALUATIONS = 40
 _KINDS = list(KINDS)
-# of readouts and losses, for a reader
+# of readouts, losses and supervisions, for a reader
 _NAMES = {
     "plain": "plain readout",
     "normalised": "state normalised",
     "cross-entropy": "cross-entropy",
     "squared": "squared error",
+    "final": "answers at the end",
+    "closed": "answers after a closing token",
+    "aligned": "answers after each symbol",
+    "chain": "chain of thought",
 }
 
 _Item = TypeVar("_Item")
@@ -142,24 +146,29 @@ class Entry:
     def label(self) -> str:
         """What sets its model apart from others in one chart: its name, and what is unusual about it."""
         extra = [] if self.options.additive == "none" else [f"+ {self.options.additive}"]
-        extra += [] if self.options.supervision == "final" else [self.options.supervision]
         return " ".join([self.options.model, *extra])
 
     @cached_property
     def training(self) -> str:
-        """How it was trained: its recipe, and what of readout and loss differs from that."""
+        """How it was trained: its recipe, and what of readout, loss and supervision differs from that."""
         options = self.options
-        own = _readout_and_loss(options.model, options.recipe)
-        unlike = [given for given, usual in zip((options.readout, options.loss), own, strict=True) if given != usual]
+        own = _usual(options.model, options.recipe)
+        given = (options.readout, options.loss, options.supervision)
+        unlike = [value for value, usual in zip(given, own, strict=True) if value != usual]
         return ", ".join([f"{options.recipe} recipe", *(_NAMES[what] for what in unlike)])
+
+    @property
+    def loss_name(self) -> str:
+        """What training minimised, for a reader."""
+        return _NAMES[self.options.loss]
 
 
 @cache
-def _readout_and_loss(model: str, recipe: str) -> tuple[str, str]:
-    """Return the readout and the loss of a recipe for a model."""
+def _usual(model: str, recipe: str) -> tuple[str, str, str]:
+    """Return the readout, the loss and the supervision of a recipe for a model."""
     kind = kind_of(model) if recipe == "statewise" else None
     given = RECIPES[recipe] | dict({} if kind is None else kind.recipe)
-    return given["readout"], given.get("loss", Optimisation.loss)
+    return given["readout"], given.get("loss", Optimisation.loss), given.get("supervision", "final")
 
 
 def read_entries(records: Iterable[Record]) -> list[Entry]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from statewise.errors import RunError, shorten
 from statewise.files import write_whole
 from statewise.models.table import label_of
-from statewise.papers.architectures import known_of, legend_of, predicted, statement_of
+from statewise.papers.architectures import known_of, legend_of, predicted, reported_of, statement_of
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, Standing
 from statewise.papers.rungs import RUNGS, Rung
 from statewise.report.figure import picture_of
@@ -74,10 +74,10 @@ def size_of(card: Card) -> str:
 
 def theory_of(card: Card) -> list[str]:
     """Return what theory says of a model, and what papers report."""
-    said, known = statement_of(card.model), known_of(card.model)
+    said, reported, known = statement_of(card.model), reported_of(card.model), known_of(card.model)
     lines = [] if said is None else [f"theory: {said}"]
-    if known is not None and known.reported:
-        lines.append(f"reported: {known.reported} ({'; '.join(legend_of(known.reported)) or known.source})")
+    if known is not None and reported:
+        lines.append(f"reported: {reported} ({'; '.join(legend_of(reported)) or known.source})")
     return lines
 
 

@@ -25,7 +25,7 @@ from statewise.report.listing import listing, made_with, moment_of
 from statewise.report.panels import Sheet, additive_sheets, data_sheets, learning_sheets, length_sheets
 from statewise.report.portraits import draw_portraits, table_of_arrows
 from statewise.report.result_curves import result_sheets
-from statewise.report.results import TaskResults, results_of, shown_lengths
+from statewise.report.results import TaskResults, length_names, results_of, shown_lengths
 from statewise.runs.record import STATUSES
 from statewise.store import LENGTH, Store
 
@@ -91,6 +91,7 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         tasks=shown,
         rows=sum(len(task.rows) for task in tasks),
         columns=shown_lengths(shown),
+        names=length_names(shown),
         curves=result_sheets(shown[:MOST_PANELS]),
         verdicts=verdicts,
         not_certified=NOT_CERTIFIED,

@@ -196,7 +196,9 @@ def _learning(entries: Sequence[Entry], colour: dict[float, str], most: int, nam
         named = f"Score at length {probed} during training, {name}"
         charts.append(draw_chart(scores, bare, score_axis(heights, f"score at {probed}"), named, 112))
     if depths:
-        charts.append(draw_chart(losses, x, log_axis(depths, "loss"), f"Loss during training, {name}", 112))
+        what = " or ".join(dict.fromkeys(entry.loss_name for entry in entries))
+        named = f"Training loss ({what}), {name}"
+        charts.append(draw_chart(losses, x, log_axis(depths, f"loss: {what}"), named, 112))
     return tuple(charts)
 
 

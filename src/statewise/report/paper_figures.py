@@ -1,18 +1,16 @@
 """Figures of a paper beside ours, each as PNG, SVG and the numbers behind it as CSV."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statewise.files import write_whole
 from statewise.papers import Cell, Row, Table, headings_of, lines_of
 from statewise.papers.facts import FrozenScore
 from statewise.papers.rotations import PlaneRow
 from statewise.report.figure import figure_of, panels_of
 from statewise.report.palette import GUIDE, light_kinds, line_style
+from statewise.report.table_files import write_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,13 +32,7 @@ def write_figure(out: Path, name: str, draw: "Callable[[Axes], None]") -> list[P
 
 def write_rows(out: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows of plain values as CSV."""
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    write_whole(out / f"{name}.csv", text.getvalue())
-    return out / f"{name}.csv"
+    return write_csv(out / f"{name}.csv", rows)
 
 
 def cells_of(table: Table) -> list[dict[str, Any]]:

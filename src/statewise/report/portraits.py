@@ -105,7 +105,7 @@ def _portrait(entry: Entry, model: SequenceModel) -> Portrait | None:
     drawn = _symbols(found.machine)
     picture = _picture(found.machine, drawn)
     colours = tuple((found.machine.alphabet[a], colour) for a, colour in drawn.items())
-    return Portrait(entry, found.machine, found.faithful, found.reason, found.machine == task, picture, colours)
+    return Portrait(entry, found.machine, found.faithful != "no", found.reason, found.machine == task, picture, colours)
 
 
 def _symbols(machine: Machine) -> dict[int, str]:

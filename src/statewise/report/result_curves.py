@@ -123,7 +123,7 @@ def _task_curves(task: TaskResults) -> TaskCurves:
     tested = replace(task, rows=tuple(row for row in task.rows if row.best.scores))
     curves = tuple(
         # what of a row's training differs from other curves of the panel is in its name
-        Curve(", ".join(filter(None, (row.name, tested.own_terms(row)))), row.best.name, tuple(row.best.scores.items()))
+        Curve(", ".join(filter(None, (row.name, tested.own_terms(row)))), row.best.name, tuple(_placed(row)))
         for row in tested.rows
     )
     by_tests = grouped(tested.rows, lambda row: row.options.tests)
@@ -131,9 +131,16 @@ def _task_curves(task: TaskResults) -> TaskCurves:
     return TaskCurves(task.title, tested.shared if curves else "", curves, constants)
 
 
+def _placed(row: ResultRow) -> Iterator[tuple[int, Spread]]:
+    """Return the scores of a row by the length of the longest sequences that each is of."""
+    for length, spread in row.best.scores.items():
+        yield (length if spread.span is None else spread.span[1]), spread
+
+
 def _constants(rows: Sequence[ResultRow]) -> Iterator[tuple[int, float]]:
-    for length in sorted({length for row in rows for length in row.best.scores}):
-        spreads = [row.best.scores[length] for row in rows if length in row.best.scores]
+    by_length = grouped((pair for row in rows for pair in _placed(row)), lambda pair: pair[0])
+    for length in sorted(by_length):
+        spreads = [spread for _, spread in by_length[length]]
         known = [spread.constant for spread in spreads if spread.constant is not None]
         if known:
             yield length, fmean(known)

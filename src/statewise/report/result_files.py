@@ -12,10 +12,11 @@ from statewise.report.entries import judged_at, read_entries
 from statewise.report.figure import plain_text
 from statewise.report.heat import step_of
 from statewise.report.palette import light_scale
-from statewise.report.paper_figures import write_figure, write_rows
+from statewise.report.paper_figures import write_figure
 from statewise.report.paper_tables import INK, NO_CELL, QUIET, draw_key, draw_square
 from statewise.report.result_curves import in_parts, write_curves
-from statewise.report.results import ResultRow, Spread, TaskResults, results_of, shown_lengths
+from statewise.report.results import ResultRow, Spread, TaskResults, length_names, results_of, shown_lengths
+from statewise.report.table_files import latex_text, write_csv, written_line
 from statewise.store import Store
 
 if TYPE_CHECKING:
@@ -26,11 +27,6 @@ NAME, CURVES = "results", "results-curves"
 _MOST_COLUMNS, _MOST_LINES = 12, 60
 # in inches: a column, a line, a letter of a row's name and of a task's
 _COLUMN, _LINE, _LETTER, _SMALL = 0.95, 0.34, 0.068, 0.062
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "±": r"$\pm$", "−": "$-$",
-}  # fmt: skip
 
 Verdicts = Mapping[str, RunVerdict]
 
@@ -40,7 +36,7 @@ def write_results(store: Store, out: Path) -> list[Path]:
     entries = read_entries(store.records())
     tasks = results_of(entries)
     verdicts = verdicts_of(store, entries, tasks)
-    files = [write_rows(out, NAME, written_rows(tasks, verdicts)), out / f"{NAME}.tex"]
+    files = [write_csv(out / f"{NAME}.csv", written_rows(tasks, verdicts)), out / f"{NAME}.tex"]
     write_whole(files[-1], latex_of(tasks, verdicts))
     if any(row.best.scores for task in tasks for row in task.rows):
         files += _write_heat(out, tasks)
@@ -81,8 +77,8 @@ def written_rows(tasks: Sequence[TaskResults], verdicts: Verdicts) -> list[dict[
 
 def latex_of(tasks: Sequence[TaskResults], verdicts: Verdicts) -> str:
     """Write the table for LaTeX, which needs the package booktabs; of the test lengths, those that the page shows."""
-    lengths = shown_lengths(tasks)
-    heads = ["training lengths", *(f"{length:,}" for length in lengths)]
+    lengths, names = shown_lengths(tasks), length_names(tasks)
+    heads = ["training lengths", *(names[length] for length in lengths)]
     spans = " & ".join(rf"\multicolumn{{2}}{{c}}{{{head}}}" for head in heads)
     scores = " & ".join(["score & const."] * len(heads))
     lines = [
@@ -93,19 +89,19 @@ def latex_of(tasks: Sequence[TaskResults], verdicts: Verdicts) -> str:
         rf" &  &  &  &  & {scores} &  \\",
     ]
     for task in tasks:
-        lines += [r"\midrule", rf"\multicolumn{{{6 + 2 * len(heads)}}}{{l}}{{\textbf{{{_latex(task.title)}}}}} \\"]
+        lines += [r"\midrule", rf"\multicolumn{{{6 + 2 * len(heads)}}}{{l}}{{\textbf{{{latex_text(task.title)}}}}} \\"]
         for row in task.rows:
             spreads = [row.best.inside, *(row.best.scores.get(length) for length in lengths)]
             cells = [
-                _latex(", ".join(filter(None, (row.name, row.best.name)))),
-                _latex(row.lengths),
-                _latex(row.steps),
+                latex_text(", ".join(filter(None, (row.name, row.best.name)))),
+                latex_text(row.lengths),
+                latex_text(row.steps),
                 "--" if row.parameters is None else f"{row.parameters:,}",
                 str(len(row.best.entries)),
                 *(part for spread in spreads for part in _latex_scores(spread)),
-                _latex("; ".join(summarise(row.best.entries, verdicts))),
+                latex_text("; ".join(summarise(row.best.entries, verdicts))),
             ]
-            lines.append(" & ".join(cells) + r" \\")
+            lines.append(written_line(cells))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -205,8 +201,4 @@ def _numbers(name: str, spread: Spread | None) -> dict[str, Any]:
 def _latex_scores(spread: Spread | None) -> tuple[str, str]:
     if spread is None:
         return "--", "--"
-    return _latex(score_words(spread)), "--" if spread.constant is None else _latex(fixed(spread.constant))
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    return latex_text(score_words(spread)), "--" if spread.constant is None else latex_text(fixed(spread.constant))

@@ -6,7 +6,6 @@ apart: a row never mixes training lengths, steps or sizes.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,10 @@ from operator import attrgetter
 from statistics import fmean, pstdev
 from typing import Any
 
+from statewise.models.table import short_names
 from statewise.report.entries import TRACKED, Entry, grouped, judged_at, model_order
 from statewise.runs.record import RecordedScore
+from statewise.training.metrics import span_text
 from statewise.training.options import RunOptions
 
 # options that are tuned: the best of their values counts
@@ -28,7 +29,7 @@ TUNED = (
 _MEASURED = ("seed", "polish", "every", "probe", "probe_words", "test_lengths", "words", "validation")
 # options that have a column of their own, or are part of a model's label
 _SHOWN = (
-    "task", "machine", "model", "additive", "supervision", "shortest", "longest", "growth_share", "late", "late_share",
+    "task", "machine", "model", "additive", "shortest", "longest", "growth_share", "late", "late_share",
     "late_until", "samples", "steps",
 )  # fmt: skip
 # when lengths grow, which their column leaves out
@@ -48,11 +49,13 @@ class Spread:
         scores: of each seed; a run that diverged counts as chance.
         constant: the mean over seeds; None where it is not known.
         beats: whether the mean is above that, by more than two standard errors.
+        span: where sequences of several lengths are scored together, the shortest and the longest.
     """
 
     scores: tuple[float, ...]
     constant: float | None
     beats: bool
+    span: tuple[int, int] | None = None
 
     @property
     def mean(self) -> float:
@@ -202,7 +205,7 @@ def results_of(entries: Iterable[Entry]) -> list[TaskResults]:
     """Group the runs of a store by task, model, and what they were trained on."""
     tasks = grouped(entries, lambda entry: (entry.subject, entry.options.machine))
     ordered = sorted(tasks.values(), key=lambda some: (some[0].subject.family, some[0].subject.size or 0))
-    names = _short_names({entry.label for some in ordered for entry in some})
+    names = _names(entry for some in ordered for entry in some)
     made = [_task_results(number, some, names) for number, some in enumerate(ordered)]
     return [task for task in made if task.rows]
 
@@ -215,6 +218,18 @@ def shown_lengths(tasks: Sequence[TaskResults], most: int = MOST_LENGTHS) -> lis
     return sorted(sorted(counts, key=lambda length: (length != judged, -counts[length], length))[:most])
 
 
+def length_names(tasks: Iterable[TaskResults]) -> dict[int, str]:
+    """Return how test lengths are called; where sequences of several are scored together, by which those are."""
+    found: dict[int, set[tuple[int, int] | None]] = {}
+    for row in (row for task in tasks for row in task.rows):
+        for length, spread in row.best.scores.items():
+            found.setdefault(length, set()).add(spread.span)
+    return {
+        length: span_text(length, next(iter(spans))) if len(spans) == 1 else f"up to {length:,}"
+        for length, spans in found.items()
+    }
+
+
 def training_lengths(options: RunOptions) -> str:
     """Write the training lengths of a run: "2 to 10, curriculum"."""
     parts = [f"{options.shortest:,} to {options.longest:,}"]
@@ -224,11 +239,11 @@ def training_lengths(options: RunOptions) -> str:
     return ", ".join(parts)
 
 
-def _short_names(labels: Iterable[str]) -> dict[str, str]:
-    """Return the names of models, those of a user's own without the folder of their file where that is enough."""
-    short = {label: re.sub(r"^.*[/\\](?=[^/\\:]+\.py:)", "", label) for label in labels}
-    counts = Counter(short.values())
-    return {label: name if counts[name] == 1 else label for label, name in short.items()}
+def _names(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return by label how models are called, as `compare` calls them, with what is unusual about them."""
+    labels = {entry.label: entry.options.model for entry in entries}
+    names = short_names(labels.values())
+    return {label: names[model] + label.removeprefix(model) for label, model in labels.items()}
 
 
 def _task_results(number: int, entries: Sequence[Entry], names: Mapping[str, str]) -> TaskResults:
@@ -326,4 +341,4 @@ def _spread(entries: Sequence[Entry], score: Any) -> Spread | None:
     constants = [constant for constant in known if constant is not None]
     constant = fmean(constants) if constants else None
     bound = (constant or 0.0) + 2 * fmean(one.constant_error for one in tested)
-    return Spread(tuple(scores), constant, fmean(scores) > bound)
+    return Spread(tuple(scores), constant, fmean(scores) > bound, tested[0].span)

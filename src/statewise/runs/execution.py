@@ -27,6 +27,7 @@ class PlannedRun:
         task_source: the machine or the sequences that it is trained on, where they are not to be built from their name.
         own: the class of its model, where that is a user's own.
         source: the text of that class, which is kept beside the record and never imported.
+        device: where it computes; not part of its identity, as the number of threads is not.
     """
 
     options: RunOptions
@@ -34,6 +35,7 @@ class PlannedRun:
     task_source: Source | None = None
     own: type[nn.Module] | None = None
     source: bytes | None = None
+    device: str = "cpu"
 
 
 def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]]:
@@ -44,7 +46,7 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
     sessions: dict[int, Session] = {}
     finished: dict[int, Run] = {}
     for index, plan in enumerate(plans):
-        training = build_training(plan.options, plan.task_source, plan.own)
+        training = build_training(plan.options, plan.task_source, plan.own, plan.device)
         evaluation = plan.options.evaluation
         check_lengths(training.model.longest, training.task, evaluation)
         if plan.own is not None:

@@ -52,6 +52,8 @@ class RecordedScore(_Checked):
     score_majority: float | None = None
     at_end: "RecordedScore | None" = None
     labels: tuple[Whole, ...] | None = None
+    # where sequences of several lengths are scored together, the shortest and the longest
+    span: tuple[Positive, Positive] | None = None
 
     @model_validator(mode="after")
     def _check_counts(self) -> "RecordedScore":
@@ -90,6 +92,7 @@ class RecordedScore(_Checked):
         """Record a score with everything that follows from it."""
         more: dict[str, Any] = {} if score.at_end is None else {"at_end": cls.of(score.at_end)}
         more |= {} if score.labels is None else {"labels": score.labels}
+        more |= {} if score.span is None or score.labels is None else {"span": score.span}
         return cls(
             length=score.length,
             count=score.count,
@@ -179,6 +182,18 @@ class RecordedPolish(_Checked):
     reason: str | None = None
 
 
+class RecordedVerdict(_Checked):
+    """What was decided of a trained network whose weights were not kept.
+
+    Args:
+        status: proven at every length, refuted by a sequence, correct up to a horizon, or unknown.
+        length: of that sequence, or of the horizon.
+    """
+
+    status: Literal["proven", "refuted", "horizon", "unknown"]
+    length: Whole | None = None
+
+
 class Record(_Checked):
     """What is known of a run that has ended.
 
@@ -203,6 +218,7 @@ class Record(_Checked):
         finished: when it ended, in seconds since 1970.
         reason: why it failed.
         polished: what polishing the trained network reached, where that was asked for.
+        verdict: what was decided of the trained network, where its weights were too large to be kept in a store.
     """
 
     format: int = 1
@@ -225,6 +241,7 @@ class Record(_Checked):
     finished: Annotated[float, Field(ge=0, le=_LAST_SECOND)] | None = None
     reason: str | None = None
     polished: RecordedPolish | None = None
+    verdict: RecordedVerdict | None = None
 
     @model_validator(mode="after")
     def _check_history(self) -> "Record":

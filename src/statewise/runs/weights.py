@@ -1,18 +1,19 @@
 """Weights back into models: where a network is rebuilt from what a run directory or a store kept."""
 
+import json
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
-from safetensors.torch import load
+from safetensors.torch import load, save
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
 from statewise.models import SequenceModel, StateTracker, is_own
 from statewise.runs.directory import begin_directory, write_aside, write_record
 from statewise.tasks import Source, count_tokens
-from statewise.training.checkpoints import read_checkpoint, write_checkpoint
+from statewise.training.checkpoints import MANIFEST, read_checkpoint, write_checkpoint
 from statewise.training.metrics import Metrics
 from statewise.training.options import RunOptions
 from statewise.training.state import load_weights
@@ -63,6 +64,19 @@ def kept_tensors(run: "Run") -> dict[str, Tensor]:
         return load(run.kept.weights)
     except (SafetensorError, KeyError, ValueError):
         raise RunError(f'the weights of "{where}" are damaged; train it again') from None
+
+
+def weights_file(run: "Run") -> bytes:
+    """Return the safetensors file of a run: that of its directory or store, or the one that saving it would make."""
+    if run.home is None and run.kept is None:
+        return save({f"model.{name}": value.contiguous() for name, value in run.model.state_dict().items()})
+    # a run without weights, or with damaged ones, has a sentence of its own
+    kept_tensors(run)
+    if run.kept is not None:
+        assert run.kept.weights is not None
+        return run.kept.weights
+    folder = json.loads((run.home / MANIFEST).read_text())["folder"]
+    return (run.home / folder / "tensors.safetensors").read_bytes()
 
 
 def export_run(run: "Run", directory: Path) -> None:

@@ -77,6 +77,11 @@ class Trial:
         """The score of the best constant answer on a user's own test set as a whole."""
         return next((record.pooled.constant for record in self.records if record.pooled is not None), None)
 
+    def span(self, length: int) -> tuple[int, int] | None:
+        """Return the shortest and the longest sequences scored as those of a length; None where all are of it."""
+        scores = [score for record in self.records if (score := record.score_at(length)) is not None]
+        return scores[0].span if scores else None
+
     def constant(self, length: int) -> float | None:
         """Return the score of the best constant answer on the same sequences; None where nothing was tested."""
         found = [score.constant for record in self.records if (score := record.score_at(length)) is not None]

@@ -21,6 +21,7 @@ from statewise.runs.record import Record
 from statewise.store import Store, small_weights
 from statewise.sweep.engine import Engine
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
+from statewise.sweep.judging import judged
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions
 from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
@@ -262,6 +263,7 @@ class _Runner:
             assert run.record is not None
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
+            record = judged(record, run) if weights is None else record
         except OUT_OF_SPACE:
             raise
         except Exception as error:

@@ -15,6 +15,7 @@ from statewise.runs.directory import open_directory
 from statewise.runs.record import FORMAT, Record
 from statewise.store import small_weights
 from statewise.sweep.jobs import Job
+from statewise.sweep.judging import judged
 from statewise.sweep.packs import Pack
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def _finished(job: Job, run: "Run", shared: int) -> FinishedRun:
     assert run.record is not None
     assert run.path is not None
     record = run.record.model_copy(update={"key": job.key, "shared": shared})
-    return FinishedRun(record, None if record.status == "diverged" else small_weights(run.path))
+    weights = None if record.status == "diverged" else small_weights(run.path)
+    return FinishedRun(judged(record, run) if weights is None else record, weights)
 
 
 def _keep_memory() -> None:

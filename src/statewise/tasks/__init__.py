@@ -3,7 +3,8 @@
 from statewise.tasks.balance import Sampling, sampling_of
 from statewise.tasks.batches import AT_END, BEYOND_SYMBOLS, Batch, Supervision, count_tokens
 from statewise.tasks.catalogue import SOURCES, build_source, has_machine
-from statewise.tasks.generated import Drawn, GeneratedSource, GeneratedTask
+from statewise.tasks.drawn_tests import Drawn
+from statewise.tasks.generated import GeneratedSource, GeneratedTask
 from statewise.tasks.lengths import MAX_LENGTH, Lengths
 from statewise.tasks.source import Names, SequenceSource, SequenceTask, Source
 from statewise.tasks.task import ERROR, Task, draws_for, legal_moves

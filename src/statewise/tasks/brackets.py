@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Int
 
 from statewise.errors import TaskError
-from statewise.tasks.generated import Drawn, GeneratedSource
+from statewise.tasks.drawn_tests import Drawn
+from statewise.tasks.generated import GeneratedSource
 
 OPERATORS = "+-x"
 # the shortest expressions are a number, its negative, and both in brackets

@@ -1,34 +1,16 @@
 """Sequences that a function draws together with their answers, where no machine gives them: by a grammar, say."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
-
-import numpy as np
-from jaxtyping import Int
+from typing import Any
 
 from statewise.errors import TaskError
 from statewise.randomness import stream
-from statewise.tasks.batches import AT_END, FORMATS, Batch, Supervision, ask_at_end, count_tokens, written_length
-from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
+from statewise.tasks.batches import AT_END, FORMATS, Batch, Supervision, count_tokens, written_length
+from statewise.tasks.drawn_tests import Draw, DrawnTests
+from statewise.tasks.lengths import Lengths
 from statewise.tasks.source import SequenceSource
-
-# test sets that are kept
-_KEPT = 32
-
-
-class Drawn(NamedTuple):
-    """Sequences padded with 0, how long each is, and the output after each symbol; only the last need be right."""
-
-    tokens: Int[np.ndarray, "batch time"]
-    lengths: Int[np.ndarray, " batch"]
-    outputs: Int[np.ndarray, "batch time"]
-
-
-# draws one sequence for each length, of that length or of the nearest that there is
-Draw = Callable[[np.random.Generator, Int[np.ndarray, " batch"]], Drawn]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,17 +97,7 @@ class GeneratedTask:
 
     def test(self, seed: int, length: int, count: int) -> Batch:
         """Return test sequences of one length, answered at their end, from a stream apart from that of training."""
-        if not 1 <= length <= MAX_LENGTH:
-            raise TaskError(f"the test length is {length}; expected 1 to {MAX_LENGTH:,}; correct it")
-        key = (seed, length, count)
-        if key in self._tests:
-            return self._tests[key]
-        drawn = self.source.draw(stream(seed, "test", length, count), np.full(count, length))
-        batch = ask_at_end(*drawn, self.source.symbols)
-        # evaluations during training ask for the same sequences again and again
-        if count * length <= BLOCK_SYMBOLS and len(self._tests) < _KEPT:
-            self._tests[key] = batch
-        return batch
+        return self._tests.of_length(seed, length, count)
 
     def probe(self, seed: int, length: int, count: int) -> Batch:
         """Return the test sequences of one length."""
@@ -133,9 +105,8 @@ class GeneratedTask:
 
     def familiar(self, seed: int, count: int) -> list[Batch]:
         """Return test sequences of every training length."""
-        lengths = self.lengths.every()
-        return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
+        return self._tests.of_training(seed, self.lengths, count)
 
     @cached_property
-    def _tests(self) -> dict[tuple[int, int, int], Batch]:
-        return {}
+    def _tests(self) -> DrawnTests:
+        return DrawnTests(self.source.draw, self.source.symbols)

@@ -4,7 +4,6 @@ Batches are a pure function of (seed, position): batch 1,000 is the same whether
 process, and no global randomness is touched.
 """
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,8 +14,9 @@ from statewise.errors import TaskError
 from statewise.machines import Machine
 from statewise.randomness import stream
 from statewise.tasks.balance import PathCounts, Sampling, constant_share
-from statewise.tasks.batches import FORMATS, Batch, Supervision, ask_at_end, count_tokens, written_length
-from statewise.tasks.lengths import BLOCK_SYMBOLS, MAX_LENGTH, Lengths
+from statewise.tasks.batches import FORMATS, Batch, Supervision, count_tokens, written_length
+from statewise.tasks.drawn_tests import Drawn, DrawnTests
+from statewise.tasks.lengths import Lengths
 
 # outputs of this name mark sequences that are not part of a task, such as 1 1 + in arithmetic
 ERROR = "error"
@@ -184,18 +184,7 @@ class Task:
 
     def test(self, seed: int, length: int, count: int) -> Batch:
         """Return test sequences of one length, answered at their end, from a stream apart from that of training."""
-        if not 1 <= length <= MAX_LENGTH:
-            raise TaskError(f"the test length is {length}; expected 1 to {MAX_LENGTH:,}; correct it")
-        key = (seed, length, count)
-        if key in self._tests:
-            return self._tests[key]
-        lengths = np.full(count, length)
-        tokens = self._draw(stream(seed, "test", length, count), lengths, self.tests)
-        batch = ask_at_end(tokens, lengths, self._outputs(tokens), self.machine.symbols)
-        # evaluations during training ask for the same sequences again and again
-        if count * length <= BLOCK_SYMBOLS and len(self._tests) < _BLOCKS_KEPT:
-            self._tests[key] = batch
-        return batch
+        return self._tests.of_length(seed, length, count)
 
     def probe(self, seed: int, length: int, count: int) -> Batch:
         """Return the sequences on which training is evaluated on the way: those of the test."""
@@ -203,8 +192,7 @@ class Task:
 
     def familiar(self, seed: int, count: int) -> list[Batch]:
         """Return test sequences of every training length, about so many in all."""
-        lengths = self.lengths.every()
-        return [self.test(seed, length, math.ceil(count / len(lengths))) for length in lengths]
+        return self._tests.of_training(seed, self.lengths, count)
 
     def follow(self, states: Int[np.ndarray, " state"], word: Int[np.ndarray, " time"]) -> Int[np.ndarray, " state"]:
         """Return the state after a word, from each of some states; -1 where the task never draws it."""
@@ -290,8 +278,12 @@ class Task:
         return {}
 
     @cached_property
-    def _tests(self) -> dict[tuple[int, int, int], Batch]:
-        return {}
+    def _tests(self) -> DrawnTests:
+        return DrawnTests(self._draw_tests, self.machine.symbols)
+
+    def _draw_tests(self, generator: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Drawn:
+        tokens = self._draw(generator, lengths, self.tests)
+        return Drawn(tokens, lengths, self._outputs(tokens))
 
     @cached_property
     def _sets(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:

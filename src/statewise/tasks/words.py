@@ -199,6 +199,7 @@ def evaluation_source(path: Path, names: Source, whose: str) -> WordsSource:
     kept = WordFile(file.name, tuple(entry for entry in file.words if entry.word), file.aligned)
     if not kept.words:
         raise WordsError(f"{shorten(file.name)} has no sequence of at least one symbol; give some")
+    _check_contradictions([kept])
     found, none = number_words(kept, names, whose), LabelledSet((), ())
     return WordsSource(
         str(Call("words", (str(path),))), names.alphabet, names.output_names, file.aligned, (none, none, found)
@@ -282,6 +283,11 @@ def _check_labels(files: Sequence[WordFile]) -> None:
             f'all training sequences of {shorten(train.name)} have the label "{shorten(labels.pop(), 20)}"; '
             "expected at least two different labels; give sequences of another label"
         )
+    _check_contradictions(files)
+
+
+def _check_contradictions(files: Sequence[WordFile]) -> None:
+    """Refuse a sequence that has other labels on another line."""
     seen: dict[tuple[str, ...], tuple[WordFile, LabelledWord]] = {}
     for file in files:
         for entry in file.words:

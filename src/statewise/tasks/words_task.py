@@ -5,7 +5,7 @@ inside it is not known. With a label at the end it is read whole.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,16 +19,25 @@ from statewise.tasks.source import Source
 
 # test sets with more different lengths than this are reported by powers of two
 _FEW_LENGTHS = 8
+# lengths that a message lists
+_SHOWN = 8
 # orders of a training set that are kept
 _ORDERS_KEPT = 4
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSet:
-    """Sequences in symbol numbers, with the labels of each: one after each symbol, or the one at the end."""
+    """Sequences in symbol numbers, with the labels of each: one after each symbol, or the one at the end.
+
+    Args:
+        words: the sequences.
+        labels: of each.
+        exact: whether scores are reported by every length, however many there are.
+    """
 
     words: tuple[np.ndarray, ...]
     labels: tuple[np.ndarray, ...]
+    exact: bool = False
 
     def __len__(self) -> int:
         """Return how many sequences there are."""
@@ -47,9 +56,23 @@ class LabelledSet:
     @cached_property
     def bucket_of(self) -> Int[np.ndarray, " sequence"]:
         """The bucket of each sequence."""
-        if len(np.unique(self.lengths)) <= _FEW_LENGTHS:
+        if self.exact or len(np.unique(self.lengths)) <= _FEW_LENGTHS:
             return self.lengths
         return 2 ** np.ceil(np.log2(self.lengths)).astype(np.int64)
+
+    def only(self, lengths: Sequence[int]) -> "LabelledSet":
+        """Return the sequences of some lengths; a length that no sequence has is refused."""
+        there = np.unique(self.lengths).tolist()
+        strange = [length for length in lengths if length not in there]
+        if strange:
+            shown = ", ".join(map(str, there[:_SHOWN]))
+            known = shown if len(there) <= _SHOWN else f"{shown}, … up to {there[-1]}"
+            raise TaskError(
+                f"no test sequence has length {strange[0]}; the sequences have lengths {known}; "
+                "choose among these, or leave the lengths out"
+            )
+        rows = np.flatnonzero(np.isin(self.lengths, lengths)).tolist()
+        return LabelledSet(tuple(self.words[row] for row in rows), tuple(self.labels[row] for row in rows), exact=True)
 
     def rows(self, rows: Sequence[int] | np.ndarray, longest: int | np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         """Return sequences padded with 0, their lengths, and the labels after each symbol that has one.
@@ -113,6 +136,11 @@ class WordsTask:
     def buckets(self) -> tuple[int, ...]:
         """The lengths at which the test set is reported."""
         return self.sets[2].buckets
+
+    def at_lengths(self, lengths: Sequence[int]) -> "WordsTask":
+        """Return the same task with the test sequences of some lengths alone."""
+        train, validation, test = self.sets
+        return replace(self, sets=(train, validation, test.only(lengths)))
 
     def written_length(self, length: int) -> int:
         """Return how many tokens a sequence of a length takes."""

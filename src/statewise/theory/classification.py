@@ -23,8 +23,12 @@ class Level:
         lowest: whether no lower level can; False where only that this level suffices is known.
         theorem: what it rests on: "Theorem H" for commutative machines, "Theorem G" for permutations, "bound" else.
         block: the block size of that level; 1 for diagonals.
-        at_least: a block size below which no network of bounded error can track the machine.
+        at_least: a block size below which no network can track the machine.
         dimension: a hidden size that suffices at that level, where it is known.
+        supposed: whether `lowest` and `at_least` hold only for networks that meet hypothesis (N): products stay
+            bounded, and so does the margin from below.
+        numerical: whether block or hidden size come from irreducible parts that were found in floating point, with a
+            tolerance; the theorem is then about parts that may differ from those.
     """
 
     name: str
@@ -34,6 +38,8 @@ class Level:
     block: int
     at_least: int
     dimension: int | None = None
+    supposed: bool = False
+    numerical: bool = False
 
 
 def classify(algebra: Algebra, machine: Machine) -> Level:
@@ -56,16 +62,18 @@ def classify(algebra: Algebra, machine: Machine) -> Level:
         own = len(np.unique(minimal.outputs)) == minimal.states
         parts = separating_parts(minimal) if own else None
         size = None if parts is None else 2 * sum(-(-basis.shape[1] // 2) for basis in parts.bases)
-        return Level("rotation", "an Abelian group", True, "Theorem H", 2, 2, size)
+        return Level("rotation", "an Abelian group", True, "Theorem H", 2, 2, size, numerical=size is not None)
     if algebra.commutative:
         return Level("block(2)", "commutative, and no group: turns and decays", True, "Theorem H", 2, 2)
     if algebra.group:
         parts = separating_parts(minimal)
         if parts is not None and len(np.unique(minimal.outputs)) == minimal.states:
             reason = "permutations, whose real irreducible parts of this size separate all states"
-            certain = parts.block > 1
+            certain, size = parts.block > 1, parts.block
+            # matrices of 1 x 1 commute, whatever their products do
+            supposed = size > 2
             return Level(
-                f"block({parts.block})", reason, certain, "Theorem G", parts.block, parts.block, parts.dimension
+                f"block({size})", reason, certain, "Theorem G", size, size, parts.dimension, supposed, numerical=True
             )
     return _bounded(minimal)
 
@@ -73,6 +81,8 @@ def classify(algebra: Algebra, machine: Machine) -> Level:
 def _bounded(machine: Machine) -> Level:
     """Return an upper bound by quotients or one-hot states, and a lower one by the groups inside the monoid."""
     least = max(2, _largest_group(machine))
+    # what is known of groups inside the monoid is numerical, and supposes (N)
+    by_group = least > 2
     if machine.states <= _MAX_STATES:
         made = modules(machine)
         for size in sorted({module.size for module in made}):
@@ -82,9 +92,11 @@ def _bounded(machine: Machine) -> Level:
             if found is not None:
                 hidden = sum(module.size for module in found[0])
                 reason = "quotients of the machine that together separate all states"
-                return Level(f"block({size})", reason, size <= least, "bound", size, least, hidden)
+                lowest = size <= least
+                return Level(f"block({size})", reason, lowest, "bound", size, least, hidden, by_group, by_group)
     reason = "one-hot states track any machine"
-    return Level("full", reason, machine.states <= least, "bound", machine.states, least, machine.states)
+    lowest, states = machine.states <= least, machine.states
+    return Level("full", reason, lowest, "bound", states, least, states, by_group, by_group)
 
 
 def _largest_group(machine: Machine) -> int:

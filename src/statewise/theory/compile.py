@@ -5,44 +5,27 @@ the level (a rank or a block size; None for the smallest that suffices, or where
 weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Real
 
 from statewise.errors import CompileError, ExpressionError, shorten, unknown_name
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, Machine, analyse, minimise
 from statewise.models.table import LEVELS
-from statewise.models.tracker import StateTracker
+from statewise.theory.answer_space import answer_space
 from statewise.theory.characters import characters
-from statewise.theory.counting import counters
+from statewise.theory.counting import Counters, counters
 from statewise.theory.irreducible import separating_parts
 from statewise.theory.quotients import Module, cyclic_quotients, modules, readable
-from statewise.transitions import CP, Block, Diagonal, Full, LinearTransition, Positive, Rotation
+from statewise.theory.writing import Compiled, block_network, diagonal_of, fill_bins, pack, tracker, weight_of
+from statewise.transitions import CP, Full, LinearTransition, Positive, Rotation
 
 # a decay whose multiples float32 holds exactly: exp(-11/16) is close to a half
 _LOG_RATIO = -0.6875
 _EXTRAS = range(6)
-
-
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A network whose weights were constructed, not trained.
-
-    Args:
-        model: the network.
-        level: the name of its level.
-        exact: whether every weight is stored without rounding; otherwise the network tracks up to a horizon.
-        how: the construction, in words.
-    """
-
-    model: StateTracker
-    level: str
-    exact: bool
-    how: str
 
 
 def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = torch.float32) -> Compiled:
@@ -50,13 +33,13 @@ def compile_machine(machine: Machine, level: str = "auto", dtype: torch.dtype = 
 
     Args:
         machine: any; its minimal form is what the network tracks.
-        level: `full`, `cp`, `block(size)`, `rotation`, `diagonal`, `positive`, or `auto` for the lowest level at which
-            the network is exact at all lengths.
+        level: `full`, `cp`, `block(size)`, `rotation`, `diagonal`, `positive`, or `auto` for the smallest hidden size
+            at which a network was found that is exact at all lengths; of several, that with the fewest numbers.
         dtype: of the weights.
     """
     minimal = minimise(machine)
     if level == "auto":
-        return _lowest(minimal, dtype)
+        return _cheapest(minimal, dtype)
     spec = parse(level)
     if not isinstance(spec, Call) or spec.name not in LEVELS:
         raise unknown_name("level", level, ["auto", *LEVELS])
@@ -81,35 +64,70 @@ def one_hot(machine: Machine, dtype: torch.dtype = torch.float32) -> Compiled:
     matrices[a, machine.delta, q] = 1
     weights = np.zeros((machine.classes, states))
     weights[machine.outputs, np.arange(states)] = 1
-    full = Full.from_dense(_weight(matrices, dtype))
+    full = Full.from_dense(weight_of(matrices, dtype))
     return Compiled(tracker(full, np.eye(states)[machine.start], weights), "full", True, "one-hot states")
 
 
-def tracker(
-    transition: LinearTransition,
-    initial: Real[np.ndarray, " hidden"],
-    weights: Real[np.ndarray, "class hidden"],
-) -> StateTracker:
-    """Build a network from a transition, an initial hidden state and a readout, in the dtype of the transition."""
-    symbols, hidden = transition.input_size, transition.hidden_size
-    dtype = next(transition.parameters()).dtype
-    model = StateTracker(symbols, len(weights), hidden, transition).to(dtype)
-    with torch.no_grad():
-        model.initial_state.copy_(torch.from_numpy(np.asarray(initial, dtype=np.float64)))
-        model.readout.copy_(torch.from_numpy(np.asarray(weights, dtype=np.float64)))
-    return model
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A network that could be written: what it costs, and how it is.
+
+    Args:
+        hidden: its hidden size.
+        numbers: the numbers of its matrices, for one symbol.
+        write: builds it; None where the level turns out not to hold it.
+    """
+
+    hidden: int
+    numbers: int
+    write: Callable[[], Compiled | None]
 
 
-def _lowest(machine: Machine, dtype: torch.dtype) -> Compiled:
-    """Construct the network at the lowest level that is exact at all lengths."""
+def _cheapest(machine: Machine, dtype: torch.dtype) -> Compiled:
+    """Write the exact network of the smallest hidden size; of several, that with the fewest numbers."""
+    plans = sorted(_plans(machine, dtype), key=lambda plan: (plan.hidden, plan.numbers))
+    return next(made for plan in plans if (made := plan.write()) is not None and made.exact)
+
+
+def _plans(machine: Machine, dtype: torch.dtype) -> Iterator[_Plan]:
+    """Yield the networks that could be written; of equal ones the plainest first."""
+    states = machine.states
+    # where each state has an output of its own, the answers are as many
+    reduced = answer_space(machine) if 1 < len(np.unique(machine.outputs)) < states else None
+    most = states if reduced is None else min(states, reduced[0].size)
     algebra = analyse(machine)
-    for attempt in (_positive, _diagonal):
-        try:
-            return attempt(machine, algebra, dtype)
-        except CompileError:
-            continue
-    found = _exact_blocks(machine, None, dtype)
-    return found if found is not None else one_hot(machine, dtype)
+    if algebra.commutative and algebra.aperiodic:
+        yield from _count_plans(machine, "positive", most, dtype)
+    yield _Plan(states, states**2, lambda: one_hot(machine, dtype))
+    if reduced is not None and most < states:
+        yield _Plan(most, most**2, lambda: _of_modules([reduced[0]], reduced[1], machine, None, dtype))
+    special = _order_eight(machine, None, dtype)
+    if special is not None:
+        yield _Plan(2, 4, lambda: special)
+    parts = modules(machine, most)
+    for largest in sorted({module.size for module in parts}):
+        found = readable([module for module in parts if module.size <= largest], machine, most)
+        if found is not None:
+            yield _block_plan(*found, machine, dtype)
+    if algebra.commutative and max(algebra.periods) <= 2:
+        yield from _count_plans(machine, "diagonal", most, dtype)
+
+
+def _count_plans(machine: Machine, level: str, most: int, dtype: torch.dtype) -> Iterator[_Plan]:
+    for made in _countings(machine, level):
+        if made.size <= most:
+            yield _Plan(made.size, made.size, lambda made=made: _count(machine, level, made, dtype))
+
+
+def _block_plan(chosen: Sequence[Module], weights: np.ndarray, machine: Machine, dtype: torch.dtype) -> _Plan:
+    """Plan blocks side by side: in equal blocks where they fill them without a gap, else in a full network."""
+    sizes = [module.size for module in chosen]
+    hidden = sum(sizes)
+    if max(sizes) == 1:
+        return _Plan(hidden, hidden, lambda: _signs(chosen, weights, machine, dtype))
+    even = [b for b in range(max(sizes), hidden) if hidden % b == 0 and len(fill_bins(sizes, b)) * b == hidden]
+    size = even[0] if even else hidden if len(chosen) == 1 and chosen[0].kind != "one-hot" else None
+    return _Plan(hidden, hidden * (size or hidden), lambda: _of_modules(chosen, weights, machine, size, dtype))
 
 
 def write_full(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
@@ -159,8 +177,8 @@ def write_block(machine: Machine, size: int | None, dtype: torch.dtype) -> Compi
     sizes = [basis.shape[1] for basis in parts.bases]
     weights = np.full((machine.classes, vectors.shape[1]), 0.0)
     weights[machine.outputs] = vectors
-    packed = _pack(whole, vectors[machine.start], weights, sizes, size or parts.block)
-    return _block_network(*packed, size or parts.block, dtype, False, "real irreducible parts, rounded")
+    packed = pack(whole, vectors[machine.start], weights, sizes, size or parts.block)
+    return block_network(*packed, size or parts.block, dtype, False, "real irreducible parts, rounded")
 
 
 def _exact_blocks(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
@@ -177,15 +195,16 @@ def _exact_blocks(machine: Machine, size: int | None, dtype: torch.dtype) -> Com
         if found is None:
             continue
         chosen, weights = found
-        if size is None and len(chosen) == 1 and chosen[0].kind == "one-hot":
-            return one_hot(machine, dtype)
         return _of_modules(chosen, weights, machine, size or largest, dtype)
     return None
 
 
 def _of_modules(
-    chosen: Sequence[Module], weights: np.ndarray, machine: Machine, size: int, dtype: torch.dtype
+    chosen: Sequence[Module], weights: np.ndarray, machine: Machine, size: int | None, dtype: torch.dtype
 ) -> Compiled:
+    """Write modules in blocks of a size; None writes them side by side in a full network."""
+    if size is None and len(chosen) == 1 and chosen[0].kind == "one-hot" and chosen[0].size == machine.states:
+        return one_hot(machine, dtype)
     sizes = [module.size for module in chosen]
     hidden = sum(sizes)
     matrices = np.zeros((machine.symbols, hidden, hidden))
@@ -196,11 +215,16 @@ def _of_modules(
     initial = np.concatenate([module.vectors[machine.start] for module in chosen])
     kinds = ", ".join(sorted({module.kind for module in chosen}))
     how = f"{len(chosen)} block{'s' if len(chosen) > 1 else ''} of whole numbers: {kinds}"
+    if kinds == "answers":
+        how = f"a basis of the answers to suffixes, in whole numbers: {hidden} entries for {machine.states} states"
     # sums of whole numbers are exact in floats while they stay below 1 / eps
     vectors = np.abs(np.concatenate([module.vectors for module in chosen], axis=1)).max(axis=0)
     largest = max((np.abs(part) @ vectors).max() for part in (matrices, weights))
     exact = bool(largest < 1 / torch.finfo(dtype).eps)
-    return _block_network(*_pack(matrices, initial, weights, sizes, size), size, dtype, exact, how)
+    if size is None:
+        full = Full.from_dense(weight_of(matrices, dtype))
+        return Compiled(tracker(full, initial, weights), "full", exact, how)
+    return block_network(*pack(matrices, initial, weights, sizes, size), size, dtype, exact, how)
 
 
 def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled | None:
@@ -223,7 +247,7 @@ def _order_eight(machine: Machine, size: int | None, dtype: torch.dtype) -> Comp
     weights = np.zeros((machine.classes, 2))
     weights[machine.outputs] = scaled[found[0].residues]
     matrices = np.stack([powers[e] for e in found[0].added.tolist()]).astype(float)
-    return _block_network(matrices, points[0].astype(float), weights, 2, dtype, True, "eighths of a turn")
+    return block_network(matrices, points[0].astype(float), weights, 2, dtype, True, "eighths of a turn")
 
 
 def write_rotation(machine: Machine, size: int | None, dtype: torch.dtype) -> Compiled:
@@ -265,11 +289,15 @@ def _diagonal(machine: Machine, algebra: Algebra, dtype: torch.dtype) -> Compile
         raise CompileError(f"real diagonals cannot track this machine, which has {reason}; use --level auto")
     found = readable([module for module in modules(machine) if module.size == 1], machine)
     if found is not None:
-        chosen, weights = found
-        entries = np.stack([module.matrices[:, 0, 0] for module in chosen], axis=1).astype(float)
-        initial = np.concatenate([module.vectors[machine.start] for module in chosen])
-        return Compiled(tracker(_diagonal_of(entries, dtype), initial, weights), "diagonal", True, "signs")
+        return _signs(*found, machine, dtype)
     return _counted(machine, "diagonal", dtype)
+
+
+def _signs(chosen: Sequence[Module], weights: np.ndarray, machine: Machine, dtype: torch.dtype) -> Compiled:
+    """Write modules of one entry each on a diagonal."""
+    entries = np.stack([module.matrices[:, 0, 0] for module in chosen], axis=1).astype(float)
+    initial = np.concatenate([module.vectors[machine.start] for module in chosen])
+    return Compiled(tracker(diagonal_of(entries, dtype), initial, weights), "diagonal", True, "signs")
 
 
 def _positive(machine: Machine, algebra: Algebra, dtype: torch.dtype) -> Compiled:
@@ -281,79 +309,42 @@ def _positive(machine: Machine, algebra: Algebra, dtype: torch.dtype) -> Compile
 
 def _counted(machine: Machine, level: str, dtype: torch.dtype) -> Compiled:
     """Try ever sharper indicators until the weights, as stored, are proven correct."""
-    from statewise.theory.certify.counts import decide_by_counts
-    from statewise.theory.network import network_of
+    tried = (_count(machine, level, made, dtype) for made in _countings(machine, level))
+    found = next((made for made in tried if made is not None), None)
+    if found is None:
+        raise CompileError(
+            f"{level} tracks this machine, but the weights found are too many or too large; use a higher level"
+        )
+    return found
 
+
+def _countings(machine: Machine, level: str) -> Iterator[Counters]:
+    """Yield indicators of counts, ever sharper and larger."""
     ratio = float(np.exp(_LOG_RATIO)) if level == "positive" else 0.5
     for extra in _EXTRAS:
         made = counters(machine, ratio, extra)
         if made is None:
-            break
-        if level == "positive":
-            transition: LinearTransition = Positive(machine.symbols, made.decays.shape[1]).to(dtype)
-            assert isinstance(transition, Positive)
-            with torch.no_grad():
-                transition.weight.copy_(torch.from_numpy(_LOG_RATIO * made.decays.T))
-        else:
-            transition = _diagonal_of(made.signs * 0.5**made.decays, dtype)
-        model = tracker(transition, np.ones(made.decays.shape[1]), made.readout / (np.abs(made.readout).max() or 1.0))
-        proof = decide_by_counts(network_of(model), machine)
-        if proof is not None and proof.equal:
-            return Compiled(model, level, True, "counts of symbols, by decays" + (" and signs" * (level == "diagonal")))
-    raise CompileError(
-        f"{level} tracks this machine, but the weights found are too many or too large; use a higher level"
-    )
+            return
+        yield made
 
 
-def _diagonal_of(entries: Float[np.ndarray, "symbol hidden"], dtype: torch.dtype) -> Diagonal:
-    return Diagonal.from_dense(torch.diag_embed(torch.from_numpy(entries)).permute(1, 2, 0).to(dtype))
+def _count(machine: Machine, level: str, made: Counters, dtype: torch.dtype) -> Compiled | None:
+    """Write indicators of counts; None where the weights, as stored, are not proven correct."""
+    from statewise.theory.certify.counts import decide_by_counts
+    from statewise.theory.network import network_of
 
-
-def _pack(
-    matrices: np.ndarray, initial: np.ndarray, weights: np.ndarray, sizes: Sequence[int], size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Place small blocks side by side in blocks of one size, padded with zeros."""
-    bins: list[list[int]] = []
-    room: list[int] = []
-    for part in sorted(range(len(sizes)), key=lambda p: -sizes[p]):
-        place = next((b for b, free in enumerate(room) if free >= sizes[part]), None)
-        if place is None:
-            bins.append([])
-            room.append(size)
-            place = len(bins) - 1
-        bins[place].append(part)
-        room[place] -= sizes[part]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    where = np.full(size * len(bins), -1, dtype=np.int64)
-    for b, parts in enumerate(bins):
-        inside = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in parts])
-        where[b * size : b * size + len(inside)] = inside
-    used = where >= 0
-
-    def spread(values: np.ndarray, axis: int) -> np.ndarray:
-        taken = np.take(values, np.maximum(where, 0), axis=axis)
-        shape = [1] * values.ndim
-        shape[axis] = len(where)
-        return taken * used.reshape(shape)
-
-    return spread(spread(matrices, 1), 2), spread(initial, 0), spread(weights, 1)
-
-
-def _block_network(
-    matrices: np.ndarray,
-    initial: np.ndarray,
-    weights: np.ndarray,
-    size: int,
-    dtype: torch.dtype,
-    exact: bool,
-    how: str,
-) -> Compiled:
-    transition = Block.from_dense(_weight(matrices, dtype), size)
-    return Compiled(tracker(transition, initial, weights), f"block({size})", exact, how)
-
-
-def _weight(matrices: Float[np.ndarray, "symbol out in"], dtype: torch.dtype) -> torch.Tensor:
-    return torch.from_numpy(matrices.transpose(1, 2, 0).copy()).to(dtype)
+    if level == "positive":
+        transition: LinearTransition = Positive(machine.symbols, made.size).to(dtype)
+        assert isinstance(transition, Positive)
+        with torch.no_grad():
+            transition.weight.copy_(torch.from_numpy(_LOG_RATIO * made.decays.T))
+    else:
+        transition = diagonal_of(made.signs * 0.5**made.decays, dtype)
+    model = tracker(transition, np.ones(made.size), made.readout / (np.abs(made.readout).max() or 1.0))
+    proof = decide_by_counts(network_of(model), machine)
+    if proof is None or not proof.equal:
+        return None
+    return Compiled(model, level, True, "counts of symbols, by decays" + (" and signs" * (level == "diagonal")))
 
 
 def _no_size(level: str, size: int | None) -> None:

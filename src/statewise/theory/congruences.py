@@ -79,6 +79,7 @@ def least_congruence(moves: list[list[int]], labels: list[int], pairs: list[tupl
         pairs: states that are to be equal.
     """
     parent = _firsts(tuple(labels))
+    classes = len(set(parent))
     waiting = list(pairs)
     while waiting:
         p, q = waiting.pop()
@@ -90,7 +91,10 @@ def least_congruence(moves: list[list[int]], labels: list[int], pairs: list[tupl
             q = parent[q]
         if p != q:
             parent[max(p, q)] = min(p, q)
-            waiting.extend((move[p], move[q]) for move in moves)
+            classes -= 1
+            if classes == 1:
+                return (0,) * len(parent)
+            waiting.extend([(move[p], move[q]) for move in moves if move[p] != move[q]])
     number: dict[int, int] = {}
     labelled = []
     for state in range(len(parent)):

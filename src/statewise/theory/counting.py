@@ -51,6 +51,11 @@ class Counters:
     signs: Int[np.ndarray, "symbol feature"]
     readout: Float[np.ndarray, "class feature"]
 
+    @property
+    def size(self) -> int:
+        """The number of hidden entries that they take."""
+        return self.decays.shape[1]
+
 
 def generators(machine: Machine) -> Generators:
     """Find generators of a minimal commutative machine.
@@ -90,7 +95,11 @@ def counters(machine: Machine, ratio: float, extra: int) -> Counters | None:
     cells = [t + p for t, p in zip(found.thresholds, found.periods, strict=True)]
     if np.prod(cells, dtype=float) > _MAX_CELLS:
         return None
-    tables = [_indicators(t, p, ratio, extra) for t, p in zip(found.thresholds, found.periods, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        tables = [_indicators(t, p, ratio, extra) for t, p in zip(found.thresholds, found.periods, strict=True)]
+    if not all(np.isfinite(table).all() for table in tables):
+        # a count this long takes coefficients that no float holds
+        return None
     powers = [np.arange(table.shape[1]) // period for table, period in zip(tables, found.periods, strict=True)]
     odd = [np.arange(table.shape[1]) % period for table, period in zip(tables, found.periods, strict=True)]
     if np.prod([table.shape[1] for table in tables], dtype=float) > _MAX_FEATURES:

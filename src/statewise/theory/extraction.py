@@ -2,27 +2,38 @@
 
 Where outputs are states, each transition is a majority vote: over short words w that the network answers with c, which
 answer does w a get? A vote tolerates the drift that ruins long words. Where outputs are coarser, states are rows of
-answers to suffixes (Angluin's L*), with the network as the teacher; equivalence is tested on words of its training
-lengths and, where `certify` can decide it exactly, on all words.
+answers to suffixes (Angluin's L*), with the network as the teacher.
+
+Whether machine and network are equal is asked of test words first, then of `certify`: a proof ends the search, and a
+counterexample continues it. Where weights are small whole numbers `certify` decides exactly, and the search is not
+bounded by a number of states. Where it decides nothing, words that lead to new hidden states are tried as well.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
 
 from statewise.errors import NetworkError
-from statewise.machines import Machine, minimise
+from statewise.machines import Machine, identical, minimise
 from statewise.randomness import stream
-from statewise.theory.certify.verdict import certify
+from statewise.theory.certify.verdict import Verdict, certify
 from statewise.theory.network import Network
+from statewise.theory.observation import ObservationTable, Word, answer_words, read_words
 
+Faithful = Literal["proven", "tested", "no"]
 _CONTEXTS, _TEST_WORDS = 4_000, 20_000
 _MAX_STATES = 300
+# of a network of whole numbers: entries up to which it is one, and transitions that may be judged, question by question
+_LARGEST_WHOLE, _MAX_JUDGED = 1 << 20, 2_000_000
 # above this agreement, classes are taken for states
 _LEAST_AGREEMENT = 0.9
+# words of each length that are kept because they lead to new hidden states, and products of numbers for them
+_NEW_WORDS, _NEW_WORK = 2_000, 200_000_000
 
 
 @dataclass(frozen=True)
@@ -31,14 +42,15 @@ class Extracted:
 
     Args:
         machine: minimal.
-        faithful: whether the network and the machine are proven equal, or agree on every test word.
+        faithful: "proven" where network and machine are proven equal on all words that may be asked, "tested" where
+            they agree on every test word and no proof was found, "no" where they differ on some word.
         reason: what `faithful` rests on, or a word on which they differ.
         agreement: the share of test words on which they agree.
         method: "votes", or "rows of answers".
     """
 
     machine: Machine
-    faithful: bool
+    faithful: Faithful
     reason: str
     agreement: float
     method: str
@@ -57,85 +69,130 @@ def extract(
     Args:
         network: the network.
         shortest: words of fewer symbols were never trained on, and are not queried.
-        longest: the longest words on which the network is trusted.
+        longest: the longest words on which a network is trusted whose answers to all words are not decided exactly.
         seed: of the random words that are queried where there are too many.
         alphabet: names of symbols.
         output_names: names of classes.
     """
     if not 0 <= shortest <= longest:
         raise NetworkError(f"lengths go from {shortest} to {longest}; expected 0 <= shortest <= longest; correct them")
-    # the name of a stream decides what it draws, so it stays
-    tests = _words(network.symbols, shortest, longest, _TEST_WORDS, stream(seed, "exam"))
-    answers = [network.answers(words) for words in tests]
     names = {"alphabet": alphabet, "output_names": output_names}
-    voted = _by_votes(network, shortest, longest, seed, names, tests, answers)
-    share = _agreement(voted, tests, answers) if voted is not None else 0.0
-    if voted is not None and share == 1 and certify(network, voted, shortest, seconds=0.0).status != "refuted":
-        return _verify(network, shortest, voted, tests, answers, "votes")
+    oracle = _Oracle(network, shortest, longest, seed)
+    voted = _by_votes(oracle, seed, names)
+    share = 0.0 if voted is None else oracle.agreement(voted)
+    if voted is not None and share == 1:
+        found = oracle.judge(voted, "votes")
+        if found.faithful != "no":
+            return found
     # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
     trusted = voted is not None and _LEAST_AGREEMENT <= share < 1
-    most = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
-    taught = _by_rows(network, shortest, most, names, tests, answers)
-    if taught is not None and (voted is None or share == 1 or _agreement(taught, tests, answers) > share):
-        return _verify(network, shortest, taught, tests, answers, "rows of answers")
+    bound = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
+    taught = _by_rows(oracle, None if oracle.whole_numbers else bound, names)
+    if taught is not None and (voted is None or share == 1 or oracle.agreement(taught) > share):
+        return oracle.judge(taught, "rows of answers")
+    if trusted and oracle.diagonal:
+        # what counts of symbols decide is decided exactly too, but of trained weights it may be no small machine
+        larger = _by_rows(oracle, _MAX_STATES, names)
+        found = None if larger is None else oracle.judge(larger, "rows of answers")
+        if found is not None and found.faithful == "proven":
+            return found
     if voted is None:
         raise NetworkError(
-            f"no machine of at most {_MAX_STATES} states answers as this network does on words of {shortest} to "
+            f"no machine of few states (at most {_MAX_STATES}) answers as this network does on words of {shortest} to "
             f"{longest} symbols; train it further"
         )
-    return _verify(network, shortest, voted, tests, answers, "votes")
+    return oracle.judge(voted, "votes")
 
 
-def _verify(
-    network: Network,
-    shortest: int,
-    machine: Machine,
-    tests: list[np.ndarray],
-    answers: list[np.ndarray],
-    method: str,
-) -> Extracted:
-    """Compare a machine with its network: on the test words, then by exact decisions."""
-    machine = minimise(machine)
-    count = sum(len(words) for words in tests)
-    lengths = f"{tests[0].shape[1]} to {tests[-1].shape[1]} symbols"
-    for words, given in zip(tests, answers, strict=True):
-        wrong = np.flatnonzero(machine.answer(words) != given)
-        if len(wrong):
-            share = _agreement(machine, tests, answers)
-            word = " ".join(machine.decode(words[wrong[0]]))
-            reason = f"they differ on {(1 - share) * count:.0f} of {count:,} words of {lengths}, first on {word}"
-            return Extracted(machine, False, reason, share, method)
-    reason = f"they agree on {count:,} words of {lengths}"
-    verdict = certify(network, machine, shortest, seconds=0.0)
-    if verdict.status == "proven":
-        return Extracted(machine, True, f"proven equal on all words ({verdict.method}); {reason}", 1.0, method)
-    if verdict.counterexample is not None:
-        word = verdict.counterexample.word.written(machine)
-        return Extracted(machine, False, f"{reason}, but differ on {word}", 1.0, method)
-    table = machine.delta.size * math.log2(max(machine.states, 2))
-    if method != "votes" and table > count * math.log2(max(machine.classes, 2)):
-        # a table that takes more bits than the answers it explains is a list of them
-        return Extracted(machine, False, f"{reason}, but {machine.states} states only list them", 1.0, method)
-    return Extracted(machine, True, reason, 1.0, method)
+class _Oracle:
+    """What says whether a machine is the network's: test words, proofs, and words that lead to new hidden states."""
+
+    def __init__(self, network: Network, shortest: int, longest: int, seed: int) -> None:
+        self.network, self.shortest, self.longest = network, shortest, longest
+        # the name of a stream decides what it draws, so it stays
+        self.tests = _words(network.symbols, shortest, longest, _TEST_WORDS, stream(seed, "exam"))
+        self.answers = [answer_words(network, words) for words in self.tests]
+        self.count = sum(len(words) for words in self.tests)
+        self._last: tuple[Machine, Verdict] | None = None
+
+    @cached_property
+    def whole_numbers(self) -> bool:
+        """Whether all matrices are small whole numbers, so that `certify` decides all words exactly, as a rule."""
+        matrices = self.network.matrices
+        return bool(np.abs(matrices).max() <= _LARGEST_WHOLE and (np.rint(matrices) == matrices).all())
+
+    @cached_property
+    def diagonal(self) -> bool:
+        """Whether all matrices are diagonal, so that answers depend on counts of symbols alone."""
+        return not self.network.matrices[:, ~np.eye(self.network.hidden, dtype=bool)].any()
+
+    @cached_property
+    def new_words(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Words of the trusted lengths that lead to hidden states unlike those before, and the answers to them."""
+        words = _new_words(self.network, self.shortest, self.longest)
+        return words, [answer_words(self.network, some) for some in words]
+
+    def agreement(self, machine: Machine) -> float:
+        """Return the share of test words on which a machine agrees with the network."""
+        pairs = zip(self.tests, self.answers, strict=True)
+        return sum(int((machine.answer(words) == given).sum()) for words, given in pairs) / self.count
+
+    def wrong_test(self, machine: Machine) -> Word | None:
+        """Return a first test word on which a machine differs from the network."""
+        return _first_wrong(machine, self.tests, self.answers)
+
+    def counterexample(self, machine: Machine) -> Word | None:
+        """Return a word on which a machine that agrees on all test words differs from the network."""
+        verdict = self._certify(minimise(machine))
+        if verdict.counterexample is not None:
+            return verdict.counterexample.word.symbols()
+        return None if verdict.status == "proven" else _first_wrong(machine, *self.new_words)
+
+    def _certify(self, machine: Machine) -> Verdict:
+        """Return the verdict on a minimal machine; the last one is kept, since it is asked for twice."""
+        if self._last is None or not identical(self._last[0], machine):
+            self._last = (machine, certify(self.network, machine, self.shortest, seconds=0.0, all_words=True))
+        return self._last[1]
+
+    def judge(self, machine: Machine, method: str) -> Extracted:
+        """Say whether a machine is the network's, and what that rests on."""
+        machine = minimise(machine)
+        lengths = f"{self.shortest} to {self.longest} symbols"
+        wrong = self.wrong_test(machine)
+        if wrong is not None:
+            share = self.agreement(machine)
+            differ = f"they differ on {(1 - share) * self.count:.0f} of {self.count:,} words of {lengths}"
+            return Extracted(machine, "no", f"{differ}, first on {_shown(machine, wrong)}", share, method)
+        reason = f"they agree on {self.count:,} words of {lengths}"
+        verdict = self._certify(machine)
+        if verdict.status == "proven":
+            every = f"all words of at least {self.shortest} symbols" if self.shortest else "all words"
+            return Extracted(machine, "proven", f"proven equal on {every} ({verdict.method}); {reason}", 1.0, method)
+        if verdict.counterexample is not None:
+            word = verdict.counterexample.word.written(machine)
+            return Extracted(machine, "no", f"{reason}, but differ on {word or 'the empty word'}", 1.0, method)
+        wrong = _first_wrong(machine, *self.new_words)
+        if wrong is not None:
+            return Extracted(machine, "no", f"{reason}, but differ on {_shown(machine, wrong)}", 1.0, method)
+        table = machine.delta.size * math.log2(max(machine.states, 2))
+        if method != "votes" and table > self.count * math.log2(max(machine.classes, 2)):
+            # a table that takes more bits than the answers it explains is a list of them
+            return Extracted(machine, "no", f"{reason}, but {machine.states} states only list them", 1.0, method)
+        reason = f"{reason}, and on others that lead to new hidden states"
+        return Extracted(machine, "tested", reason, 1.0, method)
 
 
-def _by_votes(
-    network: Network,
-    shortest: int,
-    longest: int,
-    seed: int,
-    names: dict,
-    tests: list[np.ndarray],
-    answers: list[np.ndarray],
-) -> Machine | None:
+def _by_votes(oracle: _Oracle, seed: int, names: dict) -> Machine | None:
     """Take the classes for states, and each transition by a majority vote; None where some class has no votes."""
+    network, shortest = oracle.network, oracle.shortest
     votes = np.zeros((network.classes, network.symbols, network.classes), dtype=np.int64)
-    deepest = min(shortest + 2, max(shortest, longest - 1))
+    deepest = min(shortest + 2, max(shortest, oracle.longest - 1))
     for words in _words(network.symbols, shortest, deepest, _CONTEXTS, stream(seed, "contexts")):
-        before = network.answers(words)
+        hidden = read_words(network, words)
+        before = (hidden @ network.readout.T).argmax(axis=1)
         for symbol in range(network.symbols):
-            longer = np.column_stack([words, np.full(len(words), symbol)])
-            np.add.at(votes[:, symbol], (before, network.answers(longer)), 1)
+            after = (hidden @ (network.readout @ network.matrices[symbol]).T).argmax(axis=1)
+            np.add.at(votes[:, symbol], (before, after), 1)
     seen = votes.sum(axis=2) > 0
     delta = votes.argmax(axis=2)
     states = np.flatnonzero(seen.all(axis=1))
@@ -145,61 +202,36 @@ def _by_votes(
     number[states] = np.arange(len(states))
     table = number[delta[states]]
     candidates = [Machine(table, start, states, **names) for start in range(len(states))]
-    return max(candidates, key=lambda machine: _agreement(machine, tests, answers))
+    return max(candidates, key=oracle.agreement)
 
 
-def _by_rows(
-    network: Network, shortest: int, most: int, names: dict, tests: list[np.ndarray], answers: list[np.ndarray]
-) -> Machine | None:
-    """Learn from answers alone; words that are too short to be queried count as answered by a class of their own."""
-    teacher = _Teacher(network, shortest)
-    access: list[tuple[int, ...]] = [()]
-    suffixes: list[tuple[int, ...]] = [()]
-    while True:
-        rows = {teacher.row(word, suffixes): index for index, word in enumerate(access)}
-        for word in access:
-            for symbol in range(network.symbols):
-                longer = (*word, symbol)
-                row = teacher.row(longer, suffixes)
-                if row not in rows:
-                    rows[row] = len(access)
-                    access.append(longer)
-            if len(access) > most + shortest:
-                return None
-        delta = [[rows[teacher.row((*word, a), suffixes)] for a in range(network.symbols)] for word in access]
-        outputs = [teacher.answer(word) for word in access]
-        learned = _without_short_words(Machine(delta, 0, outputs), network.classes, shortest, names)
-        wrong = _first_wrong(learned, tests, answers)
+def _by_rows(oracle: _Oracle, most: int | None, names: dict) -> Machine | None:
+    """Learn from answers alone, until no word is found on which machine and network differ; None past the bound.
+
+    Args:
+        oracle: what finds such words.
+        most: how many states there may be; None for as many as can be judged.
+        names: of symbols and outputs.
+    """
+    network, shortest = oracle.network, oracle.shortest
+    table = ObservationTable(network, shortest)
+    bound = _MAX_JUDGED // network.symbols if most is None else most + shortest
+    judged, wrong = 0, None
+    while table.close(bound):
+        asked = table.machine()
+        # one word may show many states, one after the other
+        if wrong is not None and table.split(wrong, asked):
+            continue
+        judged += asked.delta.size
+        if most is None and judged > _MAX_JUDGED:
+            return None
+        learned = _without_short_words(asked, network.classes, shortest, names)
+        wrong = oracle.wrong_test(asked)
         if wrong is None:
-            # an exact decision covers words that no test contains
-            found = certify(network, learned, shortest, seconds=0.0).counterexample
-            wrong = None if found is None else found.word.symbols()
-        new = [wrong[i:] for i in range(len(wrong) + 1)] if wrong is not None else []
-        new = [suffix for suffix in new if suffix not in suffixes]
-        if not new:
+            wrong = oracle.counterexample(learned)
+        if wrong is None or not table.split(wrong, asked):
             return learned
-        suffixes += new
-
-
-class _Teacher:
-    """The network's answers, cached."""
-
-    def __init__(self, network: Network, shortest: int) -> None:
-        self.network, self.shortest = network, shortest
-        self.known: dict[tuple[int, ...], int] = {}
-
-    def answer(self, word: tuple[int, ...]) -> int:
-        """Return the class of a word; one more than all classes if it is too short to be queried."""
-        if len(word) < self.shortest:
-            return self.network.classes
-        if word not in self.known:
-            words = np.array([word], dtype=np.int64).reshape(1, -1)
-            self.known[word] = int(self.network.answers(words)[0])
-        return self.known[word]
-
-    def row(self, word: tuple[int, ...], suffixes: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the answers to a word followed by each suffix."""
-        return tuple(self.answer(word + suffix) for suffix in suffixes)
+    return None
 
 
 def _without_short_words(learned: Machine, classes: int, shortest: int, names: dict) -> Machine:
@@ -227,7 +259,7 @@ def _alike(machine: Machine, state: int, shortest: int) -> bool:
     return True
 
 
-def _first_wrong(machine: Machine, tests: list[np.ndarray], answers: list[np.ndarray]) -> tuple[int, ...] | None:
+def _first_wrong(machine: Machine, tests: list[np.ndarray], answers: list[np.ndarray]) -> Word | None:
     for words, given in zip(tests, answers, strict=True):
         wrong = np.flatnonzero(machine.answer(words) != given)
         if len(wrong):
@@ -235,9 +267,41 @@ def _first_wrong(machine: Machine, tests: list[np.ndarray], answers: list[np.nda
     return None
 
 
-def _agreement(machine: Machine, tests: list[np.ndarray], answers: list[np.ndarray]) -> float:
-    alike = sum(int((machine.answer(words) == given).sum()) for words, given in zip(tests, answers, strict=True))
-    return alike / sum(len(words) for words in tests)
+def _shown(machine: Machine, word: Word) -> str:
+    return " ".join(machine.decode(word)) or "the empty word"
+
+
+def _new_words(network: Network, shortest: int, longest: int) -> list[Int[np.ndarray, "word time"]]:
+    """Return words of each length that lead to hidden directions which no shorter word, and none of these, leads to.
+
+    Random words hardly ever open a combination lock; words that lead on from each new direction do.
+    """
+    width = max(1, min(_NEW_WORDS, _NEW_WORK // (network.symbols * network.hidden**2)))
+    mixed = np.random.default_rng(0).integers(1, 2**40, network.hidden)
+    words, hidden = np.zeros((1, 0), dtype=np.int64), network.initial[None]
+    seen = _keys(hidden, mixed)
+    found = [words] if shortest == 0 else []
+    for length in range(1, longest + 1):
+        hidden = np.einsum("aij,bj->bai", network.matrices, hidden, optimize=True).reshape(-1, network.hidden)
+        symbols = np.tile(np.arange(network.symbols), len(words))
+        words = np.column_stack([np.repeat(words, network.symbols, axis=0), symbols])
+        keys, first = np.unique(_keys(hidden, mixed), return_index=True)
+        new = ~np.isin(keys, seen)
+        seen = np.concatenate([seen, keys[new]])
+        kept = np.sort(first[new])[:width]
+        words, hidden = words[kept], hidden[kept]
+        hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        if not len(words):
+            break
+        if length >= shortest:
+            found.append(words)
+    return found
+
+
+def _keys(hidden: np.ndarray, mixed: np.ndarray) -> np.ndarray:
+    """Return a number for each hidden direction, rounded; two that differ hardly ever share one."""
+    unit = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.round(unit * 50).astype(np.int64) @ mixed
 
 
 def _words(

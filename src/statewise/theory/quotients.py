@@ -59,15 +59,23 @@ class Module:
         return np.unique(self.vectors, axis=0, return_inverse=True)[1].ravel()
 
 
-def modules(machine: Machine) -> list[Module]:
-    """Return a block for each congruence that is found, smallest first; the machine itself is always among them."""
+def modules(machine: Machine, most: int | None = None) -> list[Module]:
+    """Return a block for each congruence that is found, smallest first; the machine itself is always among them.
+
+    Args:
+        machine: minimal.
+        most: the most entries of a block; None for any number.
+    """
+    most = machine.states if most is None else most
     if machine.states == 1:
         # a single entry that stays
         one = np.ones((1, 1), dtype=np.int64)
         return [Module(np.ones((machine.symbols, 1, 1), dtype=np.int64), one, one, "one state")]
     found = {tuple(range(machine.states))} | congruences(machine)
-    made = [_module(machine, np.array(labels)) for labels in found if max(labels) > 0]
+    drawn = (_module(machine, np.array(labels), most) for labels in found if max(labels) > 0)
+    made = [module for module in drawn if module is not None]
     made += _signed(machine, [np.array(labels) for labels in found])
+    made = [module for module in made if module.size <= most]
     return sorted(made, key=lambda module: (module.size, -len(np.unique(module.labels)), module.labels.tolist()))
 
 
@@ -101,17 +109,24 @@ def separating(candidates: Sequence[Module]) -> list[Module] | None:
 
 
 def readable(
-    candidates: Sequence[Module], machine: Machine
+    candidates: Sequence[Module], machine: Machine, most: int | None = None
 ) -> tuple[list[Module], Int[np.ndarray, "class entry"]] | None:
     """Choose modules that separate all states, and weights that read the outputs off them; None if none are found.
 
     Outputs that several states share may need more modules than separating the states does, and a constant.
+
+    Args:
+        candidates: smallest first.
+        machine: whose outputs are read.
+        most: how many entries they may take in all; None for any number.
     """
     few = separating(candidates)
     if few is None:
         return None
     constant = _constant(machine)
     for chosen in (few, [*few, constant], [*candidates[:_MAX_READ], constant]):
+        if most is not None and sum(module.size for module in chosen) > most:
+            continue
         weights = readout(chosen, machine)
         if weights is not None:
             return list(chosen), weights
@@ -176,10 +191,11 @@ def _cells(chosen: Sequence[Module]) -> int:
     return len(np.unique(np.stack([module.labels for module in chosen]), axis=1).T)
 
 
-def _module(machine: Machine, labels: Int[np.ndarray, " state"]) -> Module:
+def _module(machine: Machine, labels: Int[np.ndarray, " state"], most: int) -> Module | None:
+    """Return the block of a congruence; None for one-hot classes of more than so many entries."""
     moves = _moves(machine, labels)
     if not (np.sort(moves, axis=1) == np.arange(moves.shape[1])).all():
-        return _one_hot(labels, moves)
+        return _one_hot(labels, moves) if moves.shape[1] <= most else None
     turned = _cyclic(labels, moves)
     return turned if turned is not None else _simplex(labels, moves, machine)
 

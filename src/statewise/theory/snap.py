@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from statewise.errors import NetworkError
-from statewise.machines import Machine, minimise
+from statewise.machines import Machine, access_words, minimise
 from statewise.randomness import stream
 from statewise.theory.compile import Compiled, one_hot, tracker
 from statewise.theory.irreducible import parts_of
@@ -33,20 +33,54 @@ class Prototypes:
 
 
 def prototypes(network: Network, machine: Machine, shortest: int = 0, longest: int = 10, seed: int = 0) -> Prototypes:
-    """Average hidden directions over random sequences of the lengths on which a network is trusted."""
+    """Average hidden directions over random sequences of the lengths on which a network is trusted.
+
+    Where random sequences do not lead to a state, shortest ones do: words to its predecessors, and one more symbol.
+    """
     minimal = minimise(machine)
     random = stream(seed, "prototypes")
     sums = np.zeros((minimal.states, network.hidden))
     each = max(1, _SEQUENCES // (longest - shortest + 1))
+    reached = np.zeros(minimal.states, dtype=bool)
     for length in range(shortest, longest + 1):
         sequences = random.integers(0, network.symbols, (each, length))
-        np.add.at(sums, minimal.final(sequences), network.states(sequences))
+        ends = minimal.final(sequences)
+        reached[ends] = True
+        np.add.at(sums, ends, network.states(sequences))
+    for word in _words_to(minimal, np.flatnonzero(~reached), shortest):
+        sums[minimal.final(list(word))] += network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
     sizes = np.linalg.norm(sums, axis=1, keepdims=True)
     if not (sizes > 0).all():
+        lost = int(np.argmin(sizes))
         raise NetworkError(
-            f"random words of up to {longest} symbols do not reach all {minimal.states} states; use longer words"
+            f"the hidden states of words that lead to state {lost} of {minimal.states} average to 0, so the network "
+            "has no direction for it; train it further, or give --machine"
         )
     return Prototypes(minimal, sums / sizes)
+
+
+def _words_to(machine: Machine, states: Int[np.ndarray, " state"], shortest: int) -> list[tuple[int, ...]]:
+    """Return, for each of some states, shortest words of at least so many symbols by each of its predecessors.
+
+    A state that only shorter words lead to, as a start that is never entered again, has its shortest word.
+    """
+    least = max(0, shortest - 1)
+    words: dict[tuple[int, int], tuple[int, ...]] = {(machine.start, 0): ()}
+    order = list(words)
+    for state, length in order:
+        for symbol, there in enumerate(machine.delta[state].tolist()):
+            following = (there, min(length + 1, least))
+            if following not in words:
+                words[following] = (*words[state, length], symbol)
+                order.append(following)
+    access = access_words(machine)
+    found = []
+    for state in states.tolist():
+        entering = [
+            (*words[p, least], a) for p, a in np.argwhere(machine.delta == state).tolist() if (p, least) in words
+        ]
+        found += entering or [access[state]]
+    return found
 
 
 def snap_exact(network: Network, given: Prototypes, dtype: torch.dtype = torch.float32) -> Compiled:

@@ -16,7 +16,7 @@ from statewise.models.interface import AdaptedModel, SequenceModel
 from statewise.models.own import describe_error
 from statewise.tasks import Batch, SequenceTask, Supervision, Task, legal_moves
 from statewise.tasks.words_task import WordsTask
-from statewise.training.loss import objective
+from statewise.training.loss import objective, tensor_on
 from statewise.training.metrics import Coverage, HeldOut, Score, SuiteScore, pooled_majority
 from statewise.training.plans import Loss
 
@@ -48,7 +48,9 @@ def pooled(scores: list[Score]) -> Score:
     majority = pooled_majority((s.count, s.majority, s.labels) for s in scores)
     ends = [s.at_end for s in scores if s.at_end is not None]
     at_end = pooled(ends) if ends else None
-    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority, at_end=at_end)
+    spans = [s.span or (s.length, s.length) for s in scores]
+    span = min(low for low, _ in spans), max(high for _, high in spans)
+    return Score(max(s.length for s in scores), count, correct, scores[0].classes, majority, at_end=at_end, span=span)
 
 
 def evaluate_held_out(
@@ -62,7 +64,8 @@ def evaluate_held_out(
     parts = [batch.rows(slice(i, i + at_once)) for i in range(0, len(batch.lengths), at_once)]
     with torch.no_grad():
         values = [objective(model, part, loss).item() for part in parts]
-        answers = [model.at_end(torch.from_numpy(p.tokens), torch.from_numpy(p.lengths)).argmax(dim=-1) for p in parts]
+        ends = [model.at_end(tensor_on(model.device, p.tokens), tensor_on(model.device, p.lengths)) for p in parts]
+        answers = [logits.argmax(dim=-1).cpu() for logits in ends]
     weighted = sum(v * p.answers for v, p in zip(values, parts, strict=True)) / batch.answers
     value = values[0] if len(values) == 1 else weighted
     return HeldOut(len(batch.lengths), value, float((torch.cat(answers).numpy() == batch.finals).mean()))
@@ -101,7 +104,7 @@ def _evaluate_batch(model: SequenceModel, task: SequenceTask, length: int, batch
         rows = np.flatnonzero(batch.lengths == each)
         answers[rows] = _answers(model, task, batch.tokens[rows, :each])
     if isinstance(task, WordsTask):
-        return _score(task, length, batch.finals, (answers == finals).numpy())
+        return _score(task, length, batch, batch.finals, (answers == finals).numpy())
     right = int((answers == finals).sum())
     majority = int(torch.bincount(finals).max()) / len(finals)
     covered = _coverage(task, batch, (answers == finals).numpy()) if coverage and isinstance(task, Task) else None
@@ -119,22 +122,35 @@ def _evaluate_symbols(
             longest = int(batch.lengths[order[0]])
             rows = order[: max(1, min(model.sequences_at_once(longest), _SYMBOLS_AT_ONCE // longest))]
             order = order[len(rows) :]
-            logits = model(torch.from_numpy(batch.tokens[rows, :longest]))
+            logits = model(tensor_on(model.device, batch.tokens[rows, :longest]))
             # logits that are no numbers are no answer
-            answers = torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1)).numpy()
+            answers = torch.where(logits.isnan().any(dim=-1), -1, logits.argmax(dim=-1)).cpu().numpy()
             right[rows, :longest] = answers == batch.outputs[rows, :longest]
     ends = right[np.arange(len(right)), batch.lengths - 1]
-    at_end = _score(task, length, batch.finals, ends)
-    return replace(_score(task, length, batch.outputs[asked], right[asked]), at_end=at_end)
+    at_end = _score(task, length, batch, batch.finals, ends)
+    return replace(_score(task, length, batch, batch.outputs[asked], right[asked]), at_end=at_end)
 
 
 def _score(
-    task: SequenceTask, length: int, answers: Int[np.ndarray, " answer"], right: Bool[np.ndarray, " answer"]
+    task: SequenceTask,
+    length: int,
+    batch: Batch,
+    answers: Int[np.ndarray, " answer"],
+    right: Bool[np.ndarray, " answer"],
 ) -> Score:
     """Score answers of a user's own sequences."""
+    span = int(batch.lengths.min()), int(batch.lengths.max())
     labels = np.bincount(answers, minlength=task.source.classes)
     majority = int(labels.max()) / len(answers)
-    return Score(length, len(answers), int(right.sum()), task.classes, majority, labels=tuple(labels.tolist()))
+    return Score(
+        length,
+        len(answers),
+        int(right.sum()),
+        task.classes,
+        majority,
+        labels=tuple(labels.tolist()),
+        span=None if span == (length, length) else span,
+    )
 
 
 def evaluate_suite(model: SequenceModel, task: Task, suite: str) -> SuiteScore:
@@ -160,8 +176,8 @@ def _answers(model: SequenceModel, task: SequenceTask, tokens: np.ndarray) -> Te
     read = _READERS[task.supervision]
     at_once = model.sequences_at_once(task.written_length(tokens.shape[1]))
     with torch.no_grad():
-        rows_at_once = torch.from_numpy(tokens).split(at_once)
-        return torch.cat([read(model, rows, task.source.symbols) for rows in rows_at_once])
+        rows_at_once = tensor_on(model.device, tokens).split(at_once)
+        return torch.cat([read(model, rows, task.source.symbols) for rows in rows_at_once]).cpu()
 
 
 def _coverage(task: Task, batch: Batch, right: Bool[np.ndarray, " batch"]) -> Coverage:

@@ -6,6 +6,7 @@ one-hot answers, and goes on until they are met.
 
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -13,6 +14,11 @@ from torch import Tensor, nn
 from statewise.models.interface import SequenceModel
 from statewise.tasks import Batch
 from statewise.training.plans import Loss
+
+
+def tensor_on(device: torch.device, array: np.ndarray) -> Tensor:
+    """Return an array as a tensor on a device; on the CPU it shares the array's memory."""
+    return torch.from_numpy(array).to(device, non_blocking=True)
 
 
 def answer_loss(
@@ -37,10 +43,12 @@ def answer_loss(
 
 def objective(model: SequenceModel, batch: Batch, loss: Loss = "cross-entropy") -> Float[Tensor, ""]:
     """Compute a model's mean loss over all tokens after which an answer is asked for."""
-    tokens = torch.from_numpy(batch.tokens)
+    device = model.device
+    tokens = tensor_on(device, batch.tokens)
     if batch.asked is None:
-        logits = model.at_end(tokens, torch.from_numpy(batch.lengths))
-        return answer_loss(logits, torch.from_numpy(batch.finals), loss)
-    rows, places = (torch.from_numpy(index) for index in batch.asked.nonzero())
-    right = torch.from_numpy(batch.outputs)[rows, places]
+        logits = model.at_end(tokens, tensor_on(device, batch.lengths))
+        return answer_loss(logits, tensor_on(device, batch.finals), loss)
+    asked = batch.asked.nonzero()
+    rows, places = (tensor_on(device, index) for index in asked)
+    right = tensor_on(device, batch.outputs[asked])
     return answer_loss(model.answers(tokens, rows, places), right, loss)

@@ -62,6 +62,7 @@ class Score:
         coverage: what of the machine they walked, where that was asked for.
         at_end: where answers were asked for after each symbol, which are then what is counted, the score at the end.
         labels: of a user's own sequences, how often each answer is right.
+        span: where sequences of several lengths are scored together, the shortest and the longest.
     """
 
     length: int
@@ -72,6 +73,7 @@ class Score:
     coverage: "Coverage | None" = None
     at_end: "Score | None" = None
     labels: tuple[int, ...] | None = None
+    span: tuple[int, int] | None = None
 
     @property
     def accuracy(self) -> float:
@@ -92,6 +94,12 @@ class Score:
     def score_majority(self) -> float:
         """The same relative to the best constant answer; 1 is perfect."""
         return (self.accuracy - self.majority) / (1 - self.majority) if self.majority < 1 else float(self.accuracy == 1)
+
+
+def span_text(length: int, span: tuple[int, int] | None = None) -> str:
+    """Write of which length sequences are: "500", or "33 to 60" where they are of several."""
+    low, high = (length, length) if span is None else span
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def pooled_majority(scores: Iterable[tuple[int, float, tuple[int, ...] | None]]) -> float:

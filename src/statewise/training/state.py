@@ -80,21 +80,25 @@ class Training:
         for name in self.trained:
             saved = [tensors.get(f"optimiser.{moment}.{name}") for moment in ("exp_avg", "exp_avg_sq")]
             if saved[0] is not None and saved[1] is not None:
-                self.moments[name] = saved[0].clone(), saved[1].clone()
+                at = self.model.device
+                self.moments[name] = saved[0].to(at, copy=True), saved[1].to(at, copy=True)
         self.step, self.loss, self.tokens = int(values["step"]), float(values["loss"]), int(values["tokens"])
 
 
-def build_training(options: RunOptions, kept: Source | None = None, own: type[nn.Module] | None = None) -> Training:
+def build_training(
+    options: RunOptions, kept: Source | None = None, own: type[nn.Module] | None = None, device: str = "cpu"
+) -> Training:
     """Build a training at its first step.
 
     Args:
         options: of the run.
         kept: the machine or the sequences, where they are not to be built from their name.
         own: the class, where the model is a user's own.
+        device: where it computes; the first weights are drawn on the CPU, and are the same on every device.
     """
     task = options.build_task(kept)
     model = options.model_options.build(task.vocabulary, task.source.classes, options.seed, own)
-    return Training(model, task, options.optimisation, options.seed)
+    return Training(model.to(device), task, options.optimisation, options.seed)
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:

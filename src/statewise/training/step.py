@@ -145,7 +145,7 @@ class _Program(ABC):
         norm = torch.linalg.vector_norm(norms, dim=0)
         for training, finite in zip(self.trainings, norm.isfinite().tolist(), strict=True):
             training.diverged = training.diverged or (not finite and training.optimisation.clip > 0)
-        bound = torch.tensor(bounds, dtype=norm.dtype)
+        bound = torch.tensor(bounds, dtype=norm.dtype, device=norm.device)
         factor = torch.where(bound > 0, (bound / (norm + 1e-6)).clamp(max=1.0), 1.0)
         for grad in gradients:
             grad.mul_(factor.view(-1, *[1] * (grad.ndim - 1)))
@@ -210,7 +210,7 @@ class _Stacked(_Program):
         self.fused = one_hot_full and choose(first.backend, *self.weights.values()) == "native"
 
     def losses(self, batches: list[Batch]) -> list[float]:
-        stacked = _stack(batches)
+        stacked = [part.to(self.template.device, non_blocking=True) for part in _stack(batches)]
         return self._through_kernel(*stacked) if self.fused else self._through_autograd(*stacked)
 
     def gradients(self) -> dict[str, Tensor]:
@@ -237,7 +237,7 @@ class _Stacked(_Program):
     def _through_autograd(self, tokens: Tensor, lengths: Tensor, answers: Tensor) -> list[float]:
         """Compute losses and gradients of any level, all members at once."""
         members, size = lengths.shape
-        tokens = tokens + (torch.arange(members) * self.symbols).view(-1, 1, 1)
+        tokens = tokens + (torch.arange(members, device=tokens.device) * self.symbols).view(-1, 1, 1)
         part = {f"model.{name}": w for name, w in self.weights.items() if name.startswith(("transition", "embeddings"))}
         table = vmap(lambda weights: functional_call(self.table, weights, ()))(part).flatten(0, 1)
         h0 = self.weights["initial_state"].unsqueeze(1).expand(-1, size, -1).flatten(0, 1)

@@ -1,14 +1,17 @@
 """The delta rule: a matrix that is corrected, under each key, towards a value; and the mixer around it."""
 
+from abc import ABC
+from typing import ClassVar
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.linear_attention import Output
+from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker, Output, OutputNorm
 from statewise.models.baselines.selective_scan import initial_steps
 from statewise.models.baselines.short_convolution import convolve
-from statewise.models.baselines.stack import Entered, Recurrence
+from statewise.models.baselines.stack import Entered, Recurrence, check_heads
 
 _KERNEL, _KEY_EPS = 4, 1e-6
 # steps that are solved together; 20 is fastest here for heads of 16
@@ -113,6 +116,58 @@ class DeltaMixer(Recurrence):
     def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Normalise and mix the heads."""
         return self.output(*mixed)
+
+
+class DeltaTracker(LinearAttentionTracker, ABC):
+    """A network of delta rules with one step per token.
+
+    Args:
+        symbols: how many tokens there are.
+        classes: how many output classes there are.
+        hidden_size: the width of the blocks.
+        layers: how many blocks.
+        negative: whether beta is in (0, 2), for negative eigenvalues, and not in (0, 1), the model's own.
+        heads: how many heads.
+    """
+
+    # as users write it, and whether the state decays and the output is gated
+    name: ClassVar[str]
+    gated: ClassVar[bool]
+
+    def __init__(
+        self,
+        symbols: int,
+        classes: int,
+        hidden_size: int,
+        layers: int = 1,
+        negative: bool = False,
+        heads: int = 4,
+    ) -> None:
+        mixers = delta_mixers(self.name, hidden_size, heads, layers, 1, negative, self.gated)
+        super().__init__(symbols, classes, hidden_size, mixers)
+
+
+def delta_mixers(
+    name: str, width: int, heads: int, layers: int, n: int, negative: bool, gated: bool
+) -> list[DeltaMixer]:
+    """Return a mixer for each block; heads that do not divide the width are refused.
+
+    Args:
+        name: of the model, as the user writes it.
+        width: of inputs and outputs.
+        heads: how many states a mixer has.
+        layers: how many mixers.
+        n: how many steps a token takes.
+        negative: whether beta is in (0, 2).
+        gated: whether the state decays and the output is gated.
+    """
+    check_heads(name, width, heads)
+    mixers = []
+    for _ in range(layers):
+        decay = ScalarDecay(width, heads) if gated else NoDecay()
+        output = GatedOutputNorm(width, heads) if gated else OutputNorm(width, heads)
+        mixers.append(DeltaMixer(width, heads, n, negative, decay, output))
+    return mixers
 
 
 def delta_rule(

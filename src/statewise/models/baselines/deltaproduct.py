@@ -3,9 +3,8 @@
 from typing import final
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.delta_rule import DeltaMixer, NoDecay, ScalarDecay
-from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker, OutputNorm
-from statewise.models.baselines.stack import check_heads
+from statewise.models.baselines.delta_rule import delta_mixers
+from statewise.models.baselines.linear_attention import LinearAttentionTracker
 
 
 @final
@@ -41,10 +40,5 @@ class DeltaProductTracker(LinearAttentionTracker):
     ) -> None:
         if n < 1:
             raise TransitionError(f"deltaproduct needs at least 1 Householder matrix per token, got {n}; use 2 or more")
-        check_heads("deltaproduct", hidden_size, heads)
-        mixers = []
-        for _ in range(layers):
-            decay = ScalarDecay(hidden_size, heads) if gated else NoDecay()
-            output = GatedOutputNorm(hidden_size, heads) if gated else OutputNorm(hidden_size, heads)
-            mixers.append(DeltaMixer(hidden_size, heads, n, negative, decay, output))
+        mixers = delta_mixers("deltaproduct", hidden_size, heads, layers, n, negative, gated)
         super().__init__(symbols, classes, hidden_size, mixers)

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.linear_attention import GatedOutputNorm, LinearAttentionTracker
-from statewise.models.baselines.stack import Entered, Recurrence, check_heads
+from statewise.models.baselines.linear_attention import GatedOutputNorm, HeadedTracker
+from statewise.models.baselines.stack import Entered, Recurrence
 
 _RANK, _TAU = 16, 16
 # steps that are taken together, and how far the logarithm of a state may fall over them for exponents to be split
@@ -80,7 +80,9 @@ def gated_attention(
         *(part.split(_CHUNK, dim=1) for part in (q, k, v, decay)), strict=True
     ):
         total = fading.cumsum(dim=1)
-        take = _take_split if float(total.detach()[:, -1].min()) > -_WIDEST else _take_pairs
+        # a program that is traced cannot look at values, and pairs are right for all
+        narrow = not torch.compiler.is_compiling() and float(total.detach()[:, -1].min()) > -_WIDEST
+        take = _take_split if narrow else _take_pairs
         o, state = take(q_chunk, k_chunk, v_chunk, total, state)
         outputs.append(o)
     return torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0], state
@@ -107,21 +109,12 @@ def _take_pairs(q: Tensor, k: Tensor, v: Tensor, total: Tensor, state: State) ->
 
 
 @final
-class GLATracker(LinearAttentionTracker):
+class GLATracker(HeadedTracker):
     """Gated linear attention: S_t = Diag(alpha_t) S_{t-1} + k_t v_t^T,  o_t = S_t^T q_t.
 
     alpha_t depends on the input, in (0, 1) for each row of S: a diagonal transition with positive eigenvalues. Keys
     have the size of values here; the paper halves them.
-
-    Args:
-        symbols: how many tokens there are.
-        classes: how many output classes there are.
-        hidden_size: the width of the blocks.
-        layers: how many blocks.
-        heads: how many heads.
     """
 
-    def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
-        check_heads("gla", hidden_size, heads)
-        mixers = [GLAMixer(hidden_size, heads) for _ in range(layers)]
-        super().__init__(symbols, classes, hidden_size, mixers)
+    name = "gla"
+    mixer = GLAMixer

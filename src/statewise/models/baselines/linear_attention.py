@@ -6,14 +6,14 @@ changes is the mixer's; each model has one in a file of its own.
 
 import math
 from abc import ABC
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
+from statewise.models.baselines.stack import Block, Recurrence, StackedModel, check_heads
 
 NORM_EPS = 1e-5
 # floats that the projections of a token take for each unit of width, about
@@ -76,7 +76,7 @@ class SwiGLU(nn.Module):
         return self.down_proj(F.silu(gate) * up)
 
 
-class MixerBlock(Recurrence):
+class MixerBlock(Block):
     """A mixer, then an MLP; each with a norm before it and a residual around it."""
 
     def __init__(self, width: int, mixer: Recurrence) -> None:
@@ -86,21 +86,12 @@ class MixerBlock(Recurrence):
         self.mlp_norm = nn.RMSNorm(width, eps=NORM_EPS)
         self.mlp = SwiGLU(width)
 
-    def init_state(self, batch: int) -> Any:
-        """Return that of the mixer."""
-        return self.mixer.init_state(batch)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm and the mixer."""
+        return self.mixer_norm, self.mixer
 
-    def enter(self, x: Tokens) -> tuple[Tensor, ...]:
-        """Normalise the input; the rest is the mixer's."""
-        return self.mixer.enter(self.mixer_norm(x))
-
-    def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
-        """Run the mixer over time."""
-        return self.mixer.mix(entered, state)
-
-    def leave(self, x: Tokens, *mixed: Tensor) -> Tokens:
-        """Add what the mixer makes of the normalised input, then what the MLP does."""
-        x = x + self.mixer.leave(x, *mixed)
+    def finish(self, x: Tokens) -> Tokens:
+        """Add the MLP."""
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -118,3 +109,25 @@ class LinearAttentionTracker(StackedModel, ABC):
         blocks = (MixerBlock(hidden_size, mixer) for mixer in mixers)
         norm = nn.RMSNorm(hidden_size, eps=NORM_EPS)
         super().__init__(symbols, classes, hidden_size, blocks, norm, 0.1, _FLOATS_PER_UNIT * hidden_size)
+
+
+class HeadedTracker(LinearAttentionTracker, ABC):
+    """A network whose mixers have a width and heads, and no other options.
+
+    Args:
+        symbols: how many tokens there are.
+        classes: how many output classes there are.
+        hidden_size: the width of the blocks.
+        layers: how many blocks.
+        heads: how many heads.
+    """
+
+    # as users write it, and what mixes over time
+    name: ClassVar[str]
+    mixer: ClassVar[Callable[[int, int], Recurrence]]
+
+    def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
+        check_heads(self.name, hidden_size, heads)
+        # all before the embedding is drawn
+        mixers = [type(self).mixer(hidden_size, heads) for _ in range(layers)]
+        super().__init__(symbols, classes, hidden_size, mixers)

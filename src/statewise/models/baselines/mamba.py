@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from statewise.models.baselines.selective_scan import POSITIVE, SIGNED, initial_steps, selective_scan
 from statewise.models.baselines.short_convolution import convolve
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
+from statewise.models.baselines.stack import Block, Entered, Recurrence, StackedModel
 
 Eigenvalues = Literal["positive", "signed"]
 State = tuple[Tensor, Tensor]
@@ -68,7 +68,7 @@ class MambaMixer(Recurrence):
         return self.out_proj((y + self.D * u) * gate)
 
 
-class MambaBlock(Recurrence):
+class MambaBlock(Block):
     """A mixer with a norm before it and a residual around it."""
 
     def __init__(self, width: int, eigenvalues: Eigenvalues) -> None:
@@ -76,21 +76,9 @@ class MambaBlock(Recurrence):
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.mixer = MambaMixer(width, eigenvalues)
 
-    def init_state(self, batch: int) -> State:
-        """Return that of the mixer."""
-        return self.mixer.init_state(batch)
-
-    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Normalise the input; the rest is the mixer's."""
-        return self.mixer.enter(self.norm(x))
-
-    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
-        """Run the mixer over time."""
-        return self.mixer.mix(entered, state)
-
-    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
-        """Add what the mixer makes of the normalised input."""
-        return x + self.mixer.leave(x, *mixed)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm and the mixer."""
+        return self.norm, self.mixer
 
 
 @final

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.linear_attention import NORM_EPS, LinearAttentionTracker
+from statewise.models.baselines.linear_attention import NORM_EPS, HeadedTracker
 from statewise.models.baselines.selective_scan import initial_steps
-from statewise.models.baselines.stack import Entered, Recurrence, check_heads
+from statewise.models.baselines.stack import Entered, Recurrence
 
 _STATE, _EXPAND = 16, 2
 # half of the entries of a key are turned, two by two; a rate is at least this
@@ -81,10 +81,10 @@ class Mamba3Mixer(Recurrence):
         angles = (turn.cumsum(dim=1) + angles.unsqueeze(1)).remainder(2 * math.pi)
         q, k = _turn(torch.stack([q, k]), angles)
         o, last = trapezoidal_attention(q, k, v, *(part.squeeze(-1) for part in scalars), state=(S, key, value))
-        o = torch.addcmul(o, v, self.D.repeat(len(parts)).view(-1, 1, 1))
-        after = (part.unflatten(0, (len(parts), self.heads)) for part in (angles[:, -1], *last))
+        o = torch.addcmul(o, v, self.D.repeat(parts.shape[0]).view(-1, 1, 1))
+        after = (part.unflatten(0, (parts.shape[0], self.heads)) for part in (angles[:, -1], *last))
         angles, S, k, v = after
-        return (o.unflatten(0, (len(parts), self.heads)).transpose(1, 2), gate), (angles, S, k, v)
+        return (o.unflatten(0, (parts.shape[0], self.heads)).transpose(1, 2), gate), (angles, S, k, v)
 
     def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Gate and mix the heads."""
@@ -140,20 +140,11 @@ def trapezoidal_attention(
 
 
 @final
-class Mamba3Tracker(LinearAttentionTracker):
+class Mamba3Tracker(HeadedTracker):
     """An embedding, Mamba-3 blocks, a last norm, and a linear readout.
 
     Rotations are transitions with complex eigenvalues: they commute, and so can track Abelian groups (parity, sums).
-
-    Args:
-        symbols: how many tokens there are.
-        classes: how many output classes there are.
-        hidden_size: the width of the blocks.
-        layers: how many blocks.
-        heads: how many heads.
     """
 
-    def __init__(self, symbols: int, classes: int, hidden_size: int, layers: int = 1, heads: int = 4) -> None:
-        check_heads("mamba3", hidden_size, heads)
-        mixers = [Mamba3Mixer(hidden_size, heads) for _ in range(layers)]
-        super().__init__(symbols, classes, hidden_size, mixers)
+    name = "mamba3"
+    mixer = Mamba3Mixer

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.models.baselines.linear_attention import SwiGLU
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel, check_heads
+from statewise.models.baselines.stack import Block, Entered, Recurrence, StackedModel, check_heads
 
 _LONGEST = 64
 
@@ -106,7 +106,7 @@ class MLSTM(Recurrence):
         return self.out(o * normed)
 
 
-class MLSTMBlock(Recurrence):
+class MLSTMBlock(Block):
     """An mLSTM, then a gated MLP; each with a norm before it and a residual around it, as in xLSTM 7B (2503.13427)."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -115,21 +115,12 @@ class MLSTMBlock(Recurrence):
         self.mlstm = MLSTM(width, heads)
         self.mlp = SwiGLU(width)
 
-    def init_state(self, batch: int) -> State:
-        """Return that of the mLSTM."""
-        return self.mlstm.init_state(batch)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm and the mLSTM."""
+        return self.norm_1, self.mlstm
 
-    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Normalise the input; the rest is the mLSTM's."""
-        return self.mlstm.enter(self.norm_1(x))
-
-    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
-        """Run the mLSTM over time."""
-        return self.mlstm.mix(entered, state)
-
-    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
-        """Add the recurrence, then the MLP."""
-        x = x + self.mlstm.leave(x, *mixed)
+    def finish(self, x: Tensor) -> Tensor:
+        """Add the MLP."""
         return x + self.mlp(self.norm_2(x))
 
 

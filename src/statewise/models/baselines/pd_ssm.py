@@ -1,6 +1,7 @@
 """PD-SSM: structured sparse transition matrices (Terzić et al., 2025, 2509.22284), in plain torch."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -8,10 +9,13 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
+from statewise.models.baselines.stack import Block, Entered, Recurrence, StackedModel
 
 # how much wider than the state the MLPs of D are
 _WIDER = 2
+_NO_NORM = nn.Identity()
+# chunks pay from so many steps on, each of at most so many entries
+_SHORTEST, _SMALL = 32, 1024
 
 States = Complex[Tensor, "time batch hidden"]
 State = Complex[Tensor, "batch hidden"]
@@ -26,30 +30,112 @@ class _SparseScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, soft: Tensor, D: Tensor, b: Tensor, first: Tensor, codes: Tensor) -> Tensor:
-        batch, hidden = first.shape
-        begins = hidden * torch.arange(batch, device=first.device).unsqueeze(1)
-        rows = (soft.argmax(dim=-1)[codes] + begins).flatten(1)
-        states = first.new_empty(len(D) + 1, batch, hidden)
-        states[0], states[1:] = first, b
-        for t in range(len(D)):
-            states[t + 1].view(-1).scatter_add_(0, rows[t], (D[t] * states[t]).view(-1))
+        rows, states = soft.argmax(dim=-1)[codes], torch.cat([first.unsqueeze(0), b])
+        chunks = Chunks.compose(rows, D, b) if _chunks_pay(rows) else None
+        fill = _by_steps if chunks is None else chunks.fill
+        fill(rows, D, states)
         ctx.save_for_backward(D, states, rows, codes)
-        ctx.soft_shape = soft.shape
+        ctx.soft_shape, ctx.chunks = soft.shape, chunks
         return states[1:]
 
     @staticmethod
     def backward(ctx: Any, to_x: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         D, states, rows, codes = ctx.saved_tensors
         to_b, conjugate = to_x.clone(memory_format=torch.contiguous_format), D.conj().resolve_conj()
-        # what flows back to D_t x_{t-1}
-        moved, to_first = torch.empty_like(to_b), torch.zeros_like(states[0])
-        for t in range(len(D) - 1, -1, -1):
-            torch.index_select(to_b[t].view(-1), 0, rows[t], out=moved[t].view(-1))
-            torch.mul(conjugate[t], moved[t], out=to_first)
-            if t:
-                to_b[t - 1] += to_first
+        fill_back = _back_by_steps if ctx.chunks is None else ctx.chunks.fill_back
+        moved, to_first = fill_back(rows, conjugate, to_b)
         to_soft = _by_code(D * states[:-1], to_b, codes, ctx.soft_shape) if ctx.needs_input_grad[0] else None
         return to_soft, moved * states[:-1].conj(), to_b, to_first, None
+
+
+def _chunks_pay(rows: Tensor) -> bool:
+    """Return whether steps are many, and so small that calls are most of their time."""
+    return len(rows) >= _SHORTEST and rows[0].numel() <= _SMALL
+
+
+def _by_steps(rows: Tensor, D: Tensor, states: Tensor) -> None:
+    """Add P_t D_t x_{t-1} to every b_t, which `states` holds after the first x."""
+    for row, d, before, after in zip(rows, D, states[:-1], states[1:], strict=True):
+        after.scatter_add_(-1, row, d * before)
+
+
+def _back_by_steps(rows: Tensor, conjugate: Tensor, to_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Add to the gradient of every x_t what flows back to it; return those of every D_t x_{t-1}, and of the first x."""
+    moved, to_first = torch.empty_like(to_b), torch.zeros_like(to_b[0])
+    steps = [part.unbind() for part in (rows, conjugate, to_b, moved)]
+    for t, (row, d, given, taken) in reversed(list(enumerate(zip(*steps, strict=True)))):
+        torch.gather(given, -1, row, out=taken)
+        torch.mul(d, taken, out=to_first)
+        if t:
+            steps[2][t - 1].add_(to_first)
+    return moved, to_first
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """The steps of a sequence in chunks, each composed to one step: products of matrices P D are of the same form.
+
+    Column j of P_2 D_2 P_1 D_1 has its one entry in row r_2(r_1(j)), and it is d_2(r_1(j)) d_1(j). All chunks are
+    composed side by side and applied in turn; then all are run side by side, each from where it begins.
+
+    Args:
+        length: of a chunk; the last may be shorter.
+        rows: of all chunks but the last, where each column has its one entry.
+        D: that entry.
+        b: what a chunk makes of 0.
+    """
+
+    length: int
+    rows: Int[Tensor, "chunk batch hidden"]
+    D: States
+    b: States
+
+    @classmethod
+    def compose(cls, rows: Tensor, D: Tensor, b: Tensor) -> "Chunks":
+        """Compose every chunk but the last; there are about as many chunks as steps in one."""
+        length = -(-len(rows) // math.isqrt(len(rows)))
+        end = (len(rows) - 1) // length * length
+        parts = [[part[i:end:length] for i in range(length)] for part in (rows, D, b)]
+        r, d, x = (part[0] for part in parts)
+        for row, diagonal, added in zip(*(part[1:] for part in parts), strict=True):
+            x = added.clone().scatter_add_(-1, row, diagonal * x)
+            d, r = d * diagonal.gather(-1, r), row.gather(-1, r)
+        return cls(length, r, d, x)
+
+    def fill(self, rows: Tensor, D: Tensor, states: Tensor) -> None:
+        """Do as `_by_steps` does."""
+        time, length = len(rows), self.length
+        begins = states[:time:length]
+        for row, d, x, before, after in zip(self.rows, self.D, self.b, begins[:-1], begins[1:], strict=True):
+            after.copy_(x).scatter_add_(-1, row, d * before)
+        # the last step of a chunk leads to where the next begins, which is there
+        for i in range(length - 1):
+            states[i + 1 :: length].scatter_add_(-1, rows[i::length], D[i::length] * states[i:time:length])
+        if time % length == 0:
+            states[time].scatter_add_(-1, rows[-1], D[-1] * states[-2])
+
+    def fill_back(self, rows: Tensor, conjugate: Tensor, to_b: Tensor) -> tuple[Tensor, Tensor]:
+        """Do as `_back_by_steps` does."""
+        length = self.length
+        # what flows out of every chunk but the first, of what was given within it
+        flows = torch.zeros_like(self.D)
+        for i in range(2 * length - 1, length - 1, -1):
+            given = to_b[i::length]
+            some = flows[: len(given)]
+            torch.mul(conjugate[i::length], (given + some).gather(-1, rows[i::length]), out=some)
+        for chunk in range(len(flows) - 2, -1, -1):
+            flows[chunk] += self.D[chunk + 1].conj() * flows[chunk + 1].gather(-1, self.rows[chunk + 1])
+        to_b[length - 1 : len(flows) * length : length] += flows
+        moved, to_first = torch.empty_like(to_b), torch.empty_like(to_b[0])
+        for i in range(length - 1, -1, -1):
+            taken = to_b[i::length].gather(-1, rows[i::length])
+            moved[i::length] = taken
+            back = conjugate[i::length] * taken
+            if i:
+                to_b[i - 1 :: length][: len(back)] += back
+            else:
+                to_first = back[0]
+        return moved, to_first
 
 
 def _by_code(columns: Tensor, rows: Tensor, codes: Tensor, shape: torch.Size) -> Float[Tensor, "code column row"]:
@@ -135,7 +221,7 @@ class PDMixer(Recurrence):
         return self.C(states) + self.D * x
 
 
-class PDBlock(Recurrence):
+class PDBlock(Block):
     """A PD-SSM with a norm after it; the term D u of its output stands for the residual."""
 
     def __init__(self, width: int, dictionary: int) -> None:
@@ -143,17 +229,9 @@ class PDBlock(Recurrence):
         self.mixer = PDMixer(width, dictionary)
         self.norm = nn.LayerNorm(width)
 
-    def init_state(self, batch: int) -> State:
-        """Return that of the mixer."""
-        return self.mixer.init_state(batch)
-
-    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Compute what the mixer needs."""
-        return self.mixer.enter(x)
-
-    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
-        """Run the mixer over time."""
-        return self.mixer.mix(entered, state)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the mixer, with no norm before it."""
+        return _NO_NORM, self.mixer
 
     def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
         """Normalise what the mixer makes of the input."""

@@ -219,7 +219,9 @@ class RWKV7Tracker(RecurrentModel):
         for place, (block, (last_time, last_channel, S)) in enumerate(zip(blocks, state, strict=True)):
             if place:
                 x = blocks[place - 1].leave(x, outer)
-            if place == 0 and len(table) ** 2 + len(tokens) < tokens.numel():
+            # a program that is traced is one for all batches
+            whole = torch.compiler.is_compiling() or place > 0
+            if not whole and len(table) ** 2 + len(tokens) < tokens.numel():
                 entered, inner = block.enter_pairs(table, tokens, last_time)
             else:
                 entered, inner = block.enter(x, last_time, lowest)

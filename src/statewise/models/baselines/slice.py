@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statewise.errors import TransitionError
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel
+from statewise.models.baselines.stack import Block, Entered, Recurrence, StackedModel
 
 # the spread of the initial vector fields, and how much wider than the network its MLPs are
 _INIT_STD, _WIDER = 0.01, 4
@@ -112,7 +112,7 @@ def affine_scan(M: Matrices, b: Vectors, first: Float[Tensor, "entry lane"]) -> 
     return _AffineScan.apply(M, b, first)  # pyright: ignore[reportReturnType]
 
 
-class Slice(nn.Module):
+class Slice(Recurrence):
     """One recurrence: y_t = y_{t-1} + A(x_t) y_{t-1} + B(x_t), with A(x) in blocks on the diagonal.
 
     A and B, the vector fields `vf_A` and `vf_B`, are linear in (1, x), an increment of time and one of the path. The
@@ -127,6 +127,10 @@ class Slice(nn.Module):
         self.vf_B = nn.Linear(width + 1, width, bias=False)
         nn.init.normal_(self.vf_A.weight, std=_INIT_STD / block**0.5)
         nn.init.normal_(self.vf_B.weight, std=_INIT_STD)
+
+    def init_state(self, batch: int) -> Float[Tensor, "batch width"]:
+        """Return the trained first y of every sequence."""
+        return self.init.expand(batch, -1)
 
     def enter(self, x: Tensor) -> tuple[Tensor, ...]:
         """Compute I + A(x) and B(x), entries of blocks first, then blocks."""
@@ -146,8 +150,12 @@ class Slice(nn.Module):
         ys = states.unflatten(2, (blocks, -1)).permute(3, 0, 2, 1).flatten(2)
         return (ys,), ys[:, -1]
 
+    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
+        """Return every y."""
+        return mixed[0]
 
-class SliceBlock(Recurrence):
+
+class SliceBlock(Block):
     """A SLiCE, then an MLP four times as wide; each with a norm before it and a residual around it."""
 
     def __init__(self, width: int, block: int) -> None:
@@ -157,22 +165,12 @@ class SliceBlock(Recurrence):
         self.norm2 = nn.RMSNorm(width, eps=1e-6)
         self.token_mlp = nn.Sequential(nn.Linear(width, _WIDER * width), nn.GELU(), nn.Linear(_WIDER * width, width))
 
-    def init_state(self, batch: int) -> Float[Tensor, "batch width"]:
-        """Return the trained first y of every sequence."""
-        return self.slice.init.expand(batch, -1)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm and the SLiCE."""
+        return self.norm1, self.slice
 
-    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Normalise the input, and compute the vector fields."""
-        return self.slice.enter(self.norm1(x))
-
-    def mix(self, entered: Entered, state: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Run the SLiCE over time."""
-        return self.slice.mix(entered, state)
-
-    def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
-        """Add the recurrence, then the MLP."""
-        (ys,) = mixed
-        x = x + ys
+    def finish(self, x: Tensor) -> Tensor:
+        """Add the MLP."""
         return x + self.token_mlp(self.norm2(x))
 
 

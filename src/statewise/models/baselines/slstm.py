@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from statewise.models.baselines.stack import Entered, Recurrence, StackedModel, check_heads
+from statewise.models.baselines.stack import Block, Entered, Recurrence, StackedModel, check_heads
 
 # before the first input the stabiliser is below every gate
 _BEFORE = -1e30
@@ -87,7 +87,7 @@ def slstm_scan(
     return hs, tuple(last)
 
 
-class SLSTM(nn.Module):
+class SLSTM(Recurrence):
     """One layer: c_t = f_t c_{t-1} + i_t z_t,  n_t = f_t n_{t-1} + i_t,  h_t = o_t c_t / n_t.
 
     i_t = exp(.), f_t = sigmoid(.), z_t = tanh(.) and o_t = sigmoid(.) are functions of W x_t + R h_{t-1} + b, with R in
@@ -107,6 +107,11 @@ class SLSTM(nn.Module):
             self.W.bias.zero_()
             self.W.bias.view(heads, 4, size)[:, 1] = torch.linspace(3.0, 6.0, size)
 
+    def init_state(self, batch: int) -> State:
+        """Return zeros, and stabilisers below every gate."""
+        zeros = self.R.new_zeros(self.heads, batch, self.R.shape[1])
+        return zeros, zeros, zeros, torch.full_like(zeros, _BEFORE)
+
     def enter(self, x: Tensor) -> tuple[Tensor, ...]:
         """Compute the inputs' part of all gates."""
         return (self.W(x),)
@@ -118,8 +123,12 @@ class SLSTM(nn.Module):
         h, state = slstm_scan(inputs, self.R, state)
         return (h.permute(2, 0, 1, 3),), state
 
+    def leave(self, x: Tensor, *mixed: Tensor) -> Float[Tensor, "*token heads size"]:
+        """Return every h."""
+        return mixed[0]
 
-class SLSTMBlock(Recurrence):
+
+class SLSTMBlock(Block):
     """An sLSTM with a norm for each head, then a gated MLP; each with a norm before it and a residual around it.
 
     The convolution that the paper allows before the gates i and f is left out.
@@ -133,24 +142,18 @@ class SLSTMBlock(Recurrence):
         self.group_norm = nn.GroupNorm(heads, width)
         self.up, self.down = nn.Linear(width, 2 * wider, bias=False), nn.Linear(wider, width, bias=False)
 
-    def init_state(self, batch: int) -> State:
-        """Return zeros, and stabilisers below every gate."""
-        zeros = self.slstm.R.new_zeros(self.slstm.heads, batch, self.slstm.R.shape[1])
-        return zeros, zeros, zeros, torch.full_like(zeros, _BEFORE)
-
-    def enter(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Normalise the input, and compute its part of all gates."""
-        return self.slstm.enter(self.ln_1(x))
-
-    def mix(self, entered: Entered, state: State) -> tuple[tuple[Tensor, ...], State]:
-        """Run the sLSTM over time."""
-        return self.slstm.mix(entered, state)
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm and the sLSTM."""
+        return self.ln_1, self.slstm
 
     def leave(self, x: Tensor, *mixed: Tensor) -> Tensor:
-        """Add the recurrence, then the MLP."""
-        (h,) = mixed
+        """Add the recurrence with its heads normalised, then the MLP."""
+        h = self.slstm.leave(x, *mixed)
         normed = F.layer_norm(h, (h.shape[-1],), eps=self.group_norm.eps).flatten(-2)
-        x = x + torch.addcmul(self.group_norm.bias, normed, self.group_norm.weight)
+        return self.finish(x + torch.addcmul(self.group_norm.bias, normed, self.group_norm.weight))
+
+    def finish(self, x: Tensor) -> Tensor:
+        """Add the MLP."""
         gate, up = self.up(self.ln_2(x)).chunk(2, dim=-1)
         return x + self.down(F.gelu(gate) * up)
 

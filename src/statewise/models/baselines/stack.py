@@ -74,6 +74,35 @@ class Recurrence(nn.Module, ABC):
         return self.leave(x, *mixed), state
 
 
+class Block(Recurrence, ABC):
+    """A block around a recurrence: a norm before it, a residual around it, and what follows."""
+
+    @abstractmethod
+    def parts(self) -> tuple[nn.Module, Recurrence]:
+        """Return the norm before the recurrence, and the recurrence."""
+
+    def finish(self, x: Float[Tensor, "*token width"]) -> Float[Tensor, "*token width"]:
+        """Compute what follows the residual; nothing does unless a block says so."""
+        return x
+
+    def init_state(self, batch: int) -> Any:
+        """Return that of the recurrence."""
+        return self.parts()[1].init_state(batch)
+
+    def enter(self, x: Float[Tensor, "*token width"]) -> tuple[Tensor, ...]:
+        """Normalise the input; the rest is the recurrence's."""
+        norm, recurrence = self.parts()
+        return recurrence.enter(norm(x))
+
+    def mix(self, entered: Entered, state: Any) -> tuple[tuple[Tensor, ...], Any]:
+        """Run the recurrence over time."""
+        return self.parts()[1].mix(entered, state)
+
+    def leave(self, x: Float[Tensor, "*token width"], *mixed: Tensor) -> Float[Tensor, "*token width"]:
+        """Add what the recurrence makes of the normalised input, then what follows."""
+        return self.finish(x + self.parts()[1].leave(x, *mixed))
+
+
 def run_blocks(
     blocks: Items[Recurrence], table: Table, codes: Int[Tensor, "batch time"], state: Items[Any]
 ) -> tuple[Float[Tensor, "batch time width"], list[Any]]:
@@ -87,7 +116,8 @@ def run_blocks(
     """
     x, after = pick(table, codes), []
     for place, (block, before) in enumerate(zip(blocks, state, strict=True)):
-        few = place == 0 and len(table) < codes.numel()
+        # a program that is traced is one for all batches
+        few = place == 0 and not torch.compiler.is_compiling() and len(table) < codes.numel()
         mixed, reached = block.mix(Entered(block.enter(table), codes) if few else Entered(block.enter(x)), before)
         x = block.leave(x, *mixed)
         after.append(reached)

@@ -5,11 +5,10 @@ Give each machine state q a vector v_q, and write h_t = c (v_q + e) with c > 0. 
     A v_q = s v_q' + r,    e' = (r + A e) / s,    |e'| <= |r| / s + (|A| / s) |e|,
 
 so errors grow at most by X' = rho + kappa X, with rho and kappa the largest over all states and symbols. The answer is
-correct while X < rad, the distance from any v_q to where another class ties. If kappa < 1 and the errors settle below
-rad, the network is correct at every length. Any norm |R e| will do: coordinates in which the vectors are an orthonormal
-frame suit groups, whose matrices are then nearly orthogonal; coordinates in which they are one-hot, with sums of
-absolute values, suit maps, whose matrices then move each entry to one other. All is computed in float64, and each
-number is moved by a bound on its own rounding error to the safe side.
+correct while X < rad, the distance from any v_q to where another class ties. Any norm |R e| will do: coordinates in
+which the vectors are an orthonormal frame suit groups, whose matrices are then nearly orthogonal; coordinates in which
+they are one-hot, with sums of absolute values, suit maps, whose matrices then move each entry to one other. All is
+computed in balls, which bound every rounding and what the matrices themselves are off.
 """
 
 import math
@@ -20,16 +19,18 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from statewise.machines import Machine, access_words
+from statewise.theory.balls import Balls, norm_above, spectral_norm_above, sum_above
 from statewise.theory.certify.atoms import growth_of_errors
-from statewise.theory.network import Network
+from statewise.theory.network import Network, Scaled
 
-_UNIT = 2.0**-53
-# far more than the handful of roundings in a formula
+# far more than the handful of roundings in a formula of scalars
 _UP, _DOWN = 1 + 1e-12, 1 - 1e-12
-# sums of more terms would round by more than that
-_MAX_HIDDEN = 4_000
-# squares of products of three such numbers, and of their rounding errors, do not vanish
-_SMALLEST = 1e-30
+# vectors whose sizes differ by more than this power of two are not put on one scale
+_WIDEST = 900.0
+# no horizon is longer: a bound of 0 would allow any
+_LONGEST = 2.0**62
+# numbers that are not finite prove nothing, and are looked for at the end
+_LOOSE = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Horizon:
     """A proven statement about all words of some lengths.
 
     Args:
-        length: all words of up to so many symbols are answered correctly; None for all words.
+        length: all words of up to so many symbols are answered correctly; None for all words, where there is a single
+            class.
         rho: the most that one symbol adds to the error.
         kappa: the most by which one symbol multiplies it.
         radius: the error at which an answer may turn wrong.
@@ -49,6 +51,7 @@ class Horizon:
     radius: float
 
 
+@_LOOSE
 def prove_horizon(
     network: Network,
     machine: Machine,
@@ -63,26 +66,50 @@ def prove_horizon(
         vectors: v_q; None takes the hidden state after a shortest word to each state.
         legal: which symbols may follow which states: sequences of other symbols are not judged; None judges all.
     """
+    if network.classes == 1:
+        return Horizon(None, 0.0, 0.0, math.inf)
     free = legal is None or bool(legal.all())
     allowed = np.ones(machine.delta.shape, dtype=bool) if legal is None else legal
-    if vectors is None:
-        vectors = np.zeros((machine.states, network.hidden))
-        for state, word in access_words(machine, allowed).items():
-            vectors[state] = network.initial
-            for symbol in word:
-                vectors[state] = network.matrices[symbol] @ vectors[state]
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if network.hidden > _MAX_HIDDEN:
-        return None
-    if (free and not (sizes > 0).all()) or not np.isfinite(sizes).all() or not sizes.max() > 0:
-        return None
+    scaled = network.scaled
     # as they are, a linear orbit where the network is exact; with one length, where each symbol has a gain of its own
-    sets = (vectors / sizes.max(), vectors / np.where(sizes > 0, sizes, 1.0))
+    sets = _vector_sets(scaled, machine, allowed) if vectors is None else _unit_and_plain(vectors)
+    if free and not all((np.abs(each).max(axis=1) > 0).all() for each in sets):
+        return None
     found = [_among_atoms(network, machine, each, allowed) for each in sets]
     if free:
-        found += [_in_frame(network, machine, each, frame) for each in sets for frame in _frames(each)]
+        found += [_in_frame(scaled, machine, each, frame) for each in sets for frame in _frames(each)]
     shown = [horizon for horizon in found if horizon is not None]
-    return max(shown, key=lambda horizon: math.inf if horizon.length is None else horizon.length, default=None)
+    return max(shown, key=lambda horizon: horizon.length or 0, default=None)
+
+
+def _vector_sets(scaled: Scaled, machine: Machine, legal: Bool[np.ndarray, "state symbol"]) -> list[np.ndarray]:
+    """Return the hidden state after a shortest word to each state: with one length, and, if they fit, as they are."""
+    unit = np.zeros((machine.states, scaled.initial.mid.shape[0]))
+    # logarithms to the base 2 of what the rows are divided by
+    sizes = np.full(machine.states, -np.inf)
+    for state, word in access_words(machine, legal).items():
+        h, size = scaled.initial.mid, 0.0
+        for symbol in word:
+            h = scaled.matrices.mid[symbol] @ h
+            _, power = np.frexp(np.abs(h).max())
+            h, size = np.ldexp(h, -power), size + float(power) + float(scaled.gains[symbol])
+        length = float(np.linalg.norm(h))
+        if length > 0:
+            unit[state], sizes[state] = h / length, size + math.log2(length)
+    shares = sizes - sizes.max(initial=-np.inf)
+    if not np.isfinite(sizes).any() or shares[np.isfinite(sizes)].min() < -_WIDEST:
+        return [unit]
+    return [unit * np.exp2(shares)[:, None], unit]
+
+
+def _unit_and_plain(vectors: Float[np.ndarray, "state hidden"]) -> list[np.ndarray]:
+    """Return given vectors as they are, and with one length."""
+    largest = np.abs(vectors).max()
+    if not np.isfinite(largest) or not largest > 0:
+        return [np.zeros_like(vectors)]
+    plain = np.ldexp(vectors, -np.frexp(largest)[1])
+    sizes = np.linalg.norm(plain, axis=1, keepdims=True)
+    return [plain, plain / np.where(sizes > 0, sizes, 1.0)]
 
 
 def _among_atoms(
@@ -90,18 +117,21 @@ def _among_atoms(
 ) -> Horizon | None:
     """Prove a horizon in the norm of the vectors themselves; None where nothing is proven."""
     growth = growth_of_errors(network, machine, vectors, legal)
-    if growth is None or not growth.first < growth.radius:
+    if growth is None:
         return None
-    if math.isinf(growth.radius):
-        # a single class is always correct
-        return Horizon(None, 0.0, 0.0, growth.radius)
-    steps = _steps(growth.first, growth.rho, max(growth.kappa, 1.0), growth.radius)
-    return Horizon(steps, growth.rho, growth.kappa, growth.radius)
+    return _horizon(growth.first, growth.rho, growth.kappa, growth.radius)
+
+
+def _horizon(first: float, rho: float, kappa: float, radius: float) -> Horizon | None:
+    """Return the horizon of these bounds; None where they prove nothing."""
+    if not (0 <= first < radius and min(rho, kappa) >= 0 and math.isfinite(rho + kappa + radius)):
+        return None
+    return Horizon(_steps(first, rho, kappa, radius), rho, kappa, radius)
 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """Coordinates R, nearly their inverse S, and a norm; `loss` bounds by how much |R^-1| exceeds |S|."""
+    """Coordinates R, nearly their inverse S, and a norm."""
 
     into: Float[np.ndarray, "entry hidden"]
     back: Float[np.ndarray, "hidden entry"]
@@ -109,26 +139,25 @@ class _Frame:
 
     @property
     def loss(self) -> float:
-        product = self.into @ self.back
-        rounding = (len(product) + 2) * _UNIT * np.abs(self.into) @ np.abs(self.back)
-        off = self.matrix(product - np.eye(len(product))) + self.matrix(rounding)
-        return math.inf if off >= 0.5 else _UP / (1 - off)
+        """Bound by how much |R^-1| exceeds |S|."""
+        off = self.matrix(Balls.exactly(self.into) @ self.back - np.eye(len(self.into)))
+        return _UP / (1 - off) if off < 0.5 else math.inf
 
-    def vector(self, values: np.ndarray) -> float:
-        """Bound |values| from above."""
-        return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).sum()) * _UP
+    def vectors(self, rows: Balls) -> Float[np.ndarray, " row"]:
+        """Bound |row| from above."""
+        sizes = rows.largest()
+        return norm_above(sizes) if self.norm == "euclid" else sum_above(sizes)
 
-    def dual(self, values: np.ndarray) -> float:
-        """Bound the largest values . e with |e| = 1 from above."""
-        return float(np.linalg.norm(values) if self.norm == "euclid" else np.abs(values).max()) * _UP
+    def duals(self, rows: Balls) -> Float[np.ndarray, " row"]:
+        """Bound the largest row . e with |e| = 1 from above."""
+        sizes = rows.largest()
+        return norm_above(sizes) if self.norm == "euclid" else sizes.max(axis=1)
 
-    def matrix(self, values: np.ndarray) -> float:
-        """Bound the norm of a matrix from above: |N|^2 = |N^T N| is at most its largest row sum."""
+    def matrix(self, values: Balls) -> float:
+        """Bound the norm of a matrix from above."""
         if self.norm == "sum":
-            return float(np.abs(values).sum(axis=0).max()) * _UP
-        product = values.T @ values
-        rounding = (len(values) + 2) * _UNIT * float((np.abs(values).T @ np.abs(values)).sum(axis=1).max())
-        return math.sqrt(float(np.abs(product).sum(axis=1).max()) + rounding) * _UP
+            return float(sum_above(values.largest(), axis=0).max())
+        return spectral_norm_above(values)
 
 
 def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
@@ -149,77 +178,56 @@ def _frames(vectors: Float[np.ndarray, "state hidden"]) -> list[_Frame]:
     return frames
 
 
-def _in_frame(network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame) -> Horizon | None:
+def _in_frame(scaled: Scaled, machine: Machine, vectors: np.ndarray, frame: _Frame) -> Horizon | None:
     """Prove a horizon in one norm; None where nothing is proven."""
-    loss, slack = frame.loss, (network.hidden + 4) * _UNIT
-    if not math.isfinite(loss) or not (np.linalg.norm(vectors, axis=1) > _SMALLEST).all():
+    loss = frame.loss
+    radius = _radius(scaled, machine, vectors, frame, loss) if math.isfinite(loss) else None
+    if radius is None:
         return None
-    radius = _radius(network, machine, vectors, frame, loss, slack)
-    start = vectors[machine.start]
-    first, _ = _off(network.initial, start, np.abs(network.initial), frame, slack)
-    if radius is None or first is None or not first < radius:
-        return None
-    if math.isinf(radius):
-        # a single class is always correct
-        return Horizon(None, 0.0, 0.0, radius)
+    start = vectors[[machine.start]]
+    first, _ = _off(scaled.initial[None], start, frame)
     rho = kappa = 0.0
-    sizes = np.abs(frame.into), np.abs(frame.back)
-    for symbol, matrix in enumerate(network.matrices):
-        turned = frame.into @ matrix @ frame.back
-        rounding = 2 * slack * sizes[0] @ np.abs(matrix) @ sizes[1]
-        norm = (frame.matrix(turned) + frame.matrix(rounding)) * loss
-        moved, bound = vectors @ matrix.T, np.abs(vectors) @ np.abs(matrix).T
-        for q, there in enumerate(machine.delta[:, symbol].tolist()):
-            error, scale = _off(moved[q], vectors[there], bound[q], frame, slack)
-            if error is None or not math.isfinite(error + norm / scale):
-                return None
-            rho, kappa = max(rho, error), max(kappa, norm / scale * _UP)
-    return Horizon(_steps(first, rho, kappa, radius), rho, kappa, radius)
+    for symbol in range(machine.symbols):
+        matrix = scaled.matrices[symbol]
+        norm = frame.matrix(frame.into @ matrix @ frame.back) * loss
+        errors, scales = _off(vectors @ matrix.T, vectors[machine.delta[:, symbol]], frame)
+        # a maximum would pass over what is not a number
+        if not (scales > 0).all() or not np.isfinite(errors).all():
+            return None
+        rho, kappa = max(rho, float(errors.max())), max(kappa, norm / float(scales.min()) * _UP)
+    return _horizon(float(first[0]), rho, kappa, radius)
 
 
-def _steps(first: float, rho: float, kappa: float, radius: float) -> int | None:
-    """Return the most steps after which X is still below the radius; None if it always is."""
-    if kappa < 1 and max(first, rho / (1 - kappa)) * (1 + 1e-9) < radius:
-        return None
-    growth = max(kappa - 1, 0.0)
+def _steps(first: float, rho: float, kappa: float, radius: float) -> int:
+    """Return the most steps after which X is still below the radius."""
+    # a bound is never 0, only too small to be written
+    growth, rho = max(kappa - 1, 0.0), max(rho, 2.0**-1000)
     if growth * radius < 1e-9 * rho:
         # so slow that X_t <= (first + t rho) e^(t growth) is as good; what that gives away, the last line takes back
         steps = (radius - first) / rho
-        steps /= math.exp(2 * steps * growth)
-    elif growth == 0.0:
-        return None
     else:
         steps = math.log1p((radius - first) * growth / (rho + first * growth)) / math.log1p(growth)
-    return max(0, math.floor(steps * (1 - 1e-6)))
+    return max(0, math.floor(min(steps, _LONGEST) * (1 - 1e-6)))
 
 
-def _radius(
-    network: Network, machine: Machine, vectors: np.ndarray, frame: _Frame, loss: float, slack: float
-) -> float | None:
+def _radius(scaled: Scaled, machine: Machine, vectors: np.ndarray, frame: _Frame, loss: float) -> float | None:
     """Return the least distance to a tie, over all states and rival classes; None where a state is answered wrong."""
     least = math.inf
-    for q, output in enumerate(machine.outputs.tolist()):
-        for other in range(network.classes):
-            if other == output:
-                continue
-            weight = network.readout[output] - network.readout[other]
-            lead = float(weight @ vectors[q]) - slack * float(np.abs(weight) @ np.abs(vectors[q]))
-            if not lead > _SMALLEST:
-                return None
-            size = frame.dual(weight @ frame.back) + frame.dual(slack * np.abs(weight) @ np.abs(frame.back))
-            least = min(least, lead / (size * loss))
+    readout = scaled.readout
+    for output in np.unique(machine.outputs).tolist():
+        weights = readout[[output]] - readout[[c for c in range(len(readout)) if c != output]]
+        leads = (vectors[machine.outputs == output] @ weights.T).least()
+        sizes = frame.duals(weights @ frame.back) * loss
+        if not (leads > 0).all() or not np.isfinite(sizes).all():
+            return None
+        least = min(least, float((leads / sizes).min()))
     return least * _DOWN
 
 
-def _off(
-    moved: np.ndarray, target: np.ndarray, bound: np.ndarray, frame: _Frame, slack: float
-) -> tuple[float | None, float]:
-    """Return a bound on |e|, and s, for a vector written as s (target + e); None where s is not positive."""
-    scale = float(moved @ target) / float(target @ target)
-    if not scale > _SMALLEST:
-        return None, 0.0
-    rest = moved - scale * target
-    # s is a number like any other: what it is not exactly stays in the rest, whose rounding is bounded here
-    rounding = 2 * slack * (bound + scale * np.abs(target))
-    size = frame.vector(frame.into @ rest) + frame.vector(np.abs(frame.into) @ (rounding + slack * np.abs(rest)))
-    return size / scale * _UP, scale
+def _off(moved: Balls, targets: np.ndarray, frame: _Frame) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds on |e|, and s, for vectors written as s (target + e); what is not positive in s bounds nothing."""
+    # s is a number like any other: what it is not exactly stays in the rest
+    scales = (moved.mid * targets).sum(axis=1) / (targets * targets).sum(axis=1)
+    rest = moved - Balls.exactly(targets) * scales[:, None]
+    errors = frame.vectors(rest @ frame.into.T) / scales * _UP
+    return np.where(scales > 0, errors, np.inf), scales

@@ -13,13 +13,13 @@ symbols and are finite-dimensional, so they are known after finitely many steps,
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 
 from statewise.machines import Machine
+from statewise.theory.dyadic import Dyadic, without_divisor
 from statewise.theory.network import Network
 
 MAX_PAIRS = 20_000
@@ -31,6 +31,8 @@ Legal = Bool[np.ndarray, "state symbol"]
 _EXACT = 1 << 53
 # entries of directions that come back stay far below this
 _LARGEST_ENTRY = 1 << 400
+# products of integers of any size that may be spent: some ten seconds
+_MAX_PRODUCTS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -60,107 +62,160 @@ def decide_by_orbit(
         limit: how many pairs to check at most.
         legal: which symbols may follow which states: sequences of others are not judged; None judges all.
     """
-    matrices, initial, readout = network.integers
-    if abs(matrices).max() > _LARGEST_WEIGHT:
+    integers = network.integers
+    if integers is None:
         return None
-    as_floats = matrices.astype(np.float64)
-    largest = int(abs(matrices).max()) * network.hidden
-    first = (tuple(initial.tolist()), machine.start, 0)
-    reached: dict[tuple[tuple[int, ...], int, int], tuple[int, int]] = {first: (-1, -1)}
-    order: list[tuple[tuple[int, ...], int, int]] = [first]
+    matrices, initial, readout = integers
+    if int(abs(matrices).max()) > _LARGEST_WEIGHT:
+        return None
+    move, read = _Product(matrices.reshape(-1, network.hidden)), _Product(readout)
+    outputs, delta = machine.outputs.tolist(), machine.delta.tolist()
+    allowed = np.ones(machine.delta.shape, dtype=bool).tolist() if legal is None else legal.tolist()
+    first = (_directions(initial[None])[0], machine.start, 0)
+    reached: dict[tuple[_Direction, int, int], tuple[int, int]] = {first: (-1, -1)}
+    order: list[tuple[_Direction, int, int]] = [first]
     for here, (direction, state, length) in enumerate(order):
-        if length >= shortest and not _correct(readout, direction, int(machine.outputs[state])):
+        vector = direction.vector()
+        if length >= shortest and not _largest(read(vector).tolist(), outputs[state]):
             return Decided(False, _word(order, reached, here), len(order))
-        for symbol, there in enumerate(_move(matrices, as_floats, largest, direction)):
-            if legal is not None and not legal[state, symbol]:
+        for symbol, there in enumerate(_directions(move(vector).reshape(network.symbols, -1))):
+            if not allowed[state][symbol]:
                 continue
-            following = (there, int(machine.delta[state, symbol]), min(length + 1, shortest))
+            following = (there, delta[state][symbol], min(length + 1, shortest))
             if following not in reached:
-                if len(order) >= limit or max(map(abs, there)) > _LARGEST_ENTRY:
+                if len(order) >= limit or move.spent > _MAX_PRODUCTS or there.size > _LARGEST_ENTRY:
                     return None
                 reached[following] = (here, symbol)
                 order.append(following)
     return Decided(True, None, len(order))
 
 
+class _Direction(NamedTuple):
+    """A vector of whole numbers without a common divisor, and its largest entry.
+
+    Entries below 2^53 are kept as the bytes of 64-bit integers, others as integers of any size; so equal vectors are
+    equal values.
+    """
+
+    key: bytes | tuple[int, ...]
+    size: int
+
+    def vector(self) -> np.ndarray:
+        """Return the vector."""
+        if isinstance(self.key, bytes):
+            return np.frombuffer(self.key, dtype=np.int64)
+        return np.array(self.key, dtype=object)
+
+
+def _directions(vectors: np.ndarray) -> list[_Direction]:
+    """Divide each row by its greatest common divisor."""
+    if vectors.dtype == object and int(abs(vectors).max()) >= _EXACT:
+        divided = (without_divisor(vector) for vector in vectors)
+        return [
+            _Direction(
+                vector.astype(np.int64).tobytes() if (size := int(abs(vector).max())) < _EXACT else tuple(vector), size
+            )
+            for vector in divided
+        ]
+    small = vectors.astype(np.int64)
+    small //= np.maximum(np.gcd.reduce(small, axis=1, keepdims=True), 1)
+    sizes = np.abs(small).max(axis=1).tolist()
+    return [_Direction(vector.tobytes(), size) for vector, size in zip(small, sizes, strict=True)]
+
+
+class _Product:
+    """A matrix of whole numbers that multiplies vectors without rounding; where most of it is 0, by what is not."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self._rows, self._columns = np.nonzero(matrix)
+        self._values = matrix[self._rows, self._columns]
+        largest = int(abs(self._values).max()) if len(self._values) else 0
+        self._floats = self._values.astype(np.float64) if largest < _EXACT else None
+        # a sum of products is at most so many times the largest entry of a vector
+        self._gain = largest * int(np.bincount(self._rows, minlength=1).max())
+        self._count = len(matrix)
+        self._dense = matrix if 4 * len(self._values) > matrix.size else None
+        # how many products of integers of any size were formed
+        self.spent = 0
+
+    def __call__(self, vector: np.ndarray) -> np.ndarray:
+        """Multiply: in float64 where every sum is below 2^53, so that nothing is rounded."""
+        if vector.dtype != object and self._floats is not None and self._gain * int(np.abs(vector).max()) < _EXACT:
+            products = self._floats * vector[self._columns]
+            return np.bincount(self._rows, weights=products, minlength=self._count).astype(np.int64)
+        self.spent += len(self._values)
+        entries = vector.astype(object)
+        if self._dense is not None:
+            return self._dense @ entries
+        made = np.zeros(self._count, dtype=object)
+        np.add.at(made, self._rows, self._values * entries[self._columns])
+        return made
+
+
 def decide_by_series(
     network: Network, machine: Machine, shortest: int = 0, legal: Legal | None = None
 ) -> Decided | None:
-    """Decide by affine hulls; None where logits are no function of the machine's state.
+    """Decide by affine hulls; None where logits are no function of the machine's state, or the search is too long.
 
     That is no refutation: the largest logit may still be the correct one.
     """
-    matrices = [_fractions(matrix) for matrix in network.matrices]
-    readout, initial = _fractions(network.readout), _fractions(network.initial)
+    if network.dyadics is None:
+        return None
+    move = _Product(np.concatenate([matrix.whole for matrix in network.dyadics]))
+    read = _Product(Dyadic.of(network.readout).whole)
+    # h stands for h * 2^power
+    first = Dyadic.of(network.initial)
+    waiting: deque[tuple[int, np.ndarray, int]] = deque([(machine.start, first.whole, first.power)])
     hulls: dict[int, _Hull] = {}
-    waiting: deque[tuple[int, np.ndarray]] = deque([(machine.start, initial)])
-    checked = 0
+    checked = spent = 0
     while waiting:
-        state, h = waiting.popleft()
+        state, h, power = waiting.popleft()
         checked += 1
-        if state not in hulls:
-            hulls[state] = _Hull(h)
-            grown = h
-        else:
-            hull = hulls[state]
-            if any((readout @ (h - hull.point)).tolist()):
+        if state in hulls:
+            difference = hulls[state].difference(h, power)
+            if any(read(difference).tolist()):
                 return None
-            grown = h if hull.add(h - hull.point) else None
-        if grown is not None:
+            spent += network.hidden * len(hulls[state].rows)
+            grown = hulls[state].add(difference)
+        else:
+            hulls[state], grown = _Hull(h, power), True
+        if spent + move.spent > _MAX_PRODUCTS:
+            return None
+        if grown:
+            moved = move(h).reshape(network.symbols, -1)
             waiting.extend(
-                (int(machine.delta[state, a]), matrix @ h)
-                for a, matrix in enumerate(matrices)
+                (int(machine.delta[state, a]), moved[a], power + matrix.power)
+                for a, matrix in enumerate(network.dyadics)
                 if legal is None or legal[state, a]
             )
-    wrong = [q for q, hull in hulls.items() if not _largest((readout @ hull.point).tolist(), int(machine.outputs[q]))]
+    wrong = [q for q, hull in hulls.items() if not _largest(read(hull.point).tolist(), int(machine.outputs[q]))]
     # a wrong state is wrong on every word that leads there
     words = [word for q in wrong if (word := _word_to(machine, q, shortest, legal)) is not None]
     return Decided(not words, min(words, key=len, default=None), checked)
 
 
 class _Hull:
-    """An affine space: a point, and an echelon basis of differences."""
+    """An affine space: a point, and an echelon basis of differences in whole numbers, each times some number."""
 
-    def __init__(self, point: np.ndarray) -> None:
-        self.point = point
+    def __init__(self, point: np.ndarray, power: int) -> None:
+        self.point, self.power = point.astype(object), power
         self.rows: list[tuple[int, np.ndarray]] = []
+
+    def difference(self, h: np.ndarray, power: int) -> np.ndarray:
+        """Return h * 2^power minus the point, times a power of two."""
+        least = min(power, self.power)
+        return (h.astype(object) << (power - least)) - (self.point << (self.power - least))
 
     def add(self, difference: np.ndarray) -> bool:
         """Widen the space by a difference; return whether it was new."""
         for pivot, row in self.rows:
             if difference[pivot]:
-                difference = difference - difference[pivot] * row
+                difference = without_divisor(difference * row[pivot] - difference[pivot] * row)
         pivot = next((i for i, entry in enumerate(difference.tolist()) if entry), None)
         if pivot is None:
             return False
-        self.rows.append((pivot, difference / difference[pivot]))
+        self.rows.append((pivot, difference))
         return True
-
-
-def _move(
-    matrices: np.ndarray, as_floats: np.ndarray, largest: int, direction: tuple[int, ...]
-) -> list[tuple[int, ...]]:
-    """Return the direction after each symbol; in float64 where every sum is below 2^53, so that nothing is rounded."""
-    if largest * max(map(abs, direction)) < _EXACT:
-        moved = (as_floats @ np.array(direction, dtype=np.float64)).astype(np.int64)
-        divisors = np.maximum(np.gcd.reduce(moved, axis=1, keepdims=True), 1)
-        return [tuple(row) for row in (moved // divisors).tolist()]
-    vector = np.array(direction, dtype=object)
-    return [_primitive(matrix @ vector) for matrix in matrices]
-
-
-def _primitive(vector: np.ndarray) -> tuple[int, ...]:
-    divisor = int(np.gcd.reduce(vector)) or 1
-    return tuple(value // divisor for value in vector.tolist())
-
-
-def _correct(readout: np.ndarray, direction: tuple[int, ...], output: int) -> bool:
-    """Return whether an output's logit is the largest, without rounding."""
-    if int(abs(readout).max()) * len(direction) * max(1, *map(abs, direction)) < _EXACT:
-        logits = (readout.astype(np.float64) @ np.array(direction, dtype=np.float64)).tolist()
-    else:
-        logits = (readout @ np.array(direction, dtype=object)).tolist()
-    return _largest(logits, output)
 
 
 def _largest(logits: Sequence[Any], output: int) -> bool:
@@ -194,9 +249,3 @@ def _word_to(machine: Machine, state: int, shortest: int, legal: Legal | None) -
                 words[there] = (*words[here], symbol)
                 waiting.append(there)
     return None
-
-
-def _fractions(values: np.ndarray) -> np.ndarray:
-    made = np.empty(values.shape, dtype=object)
-    made.ravel()[:] = [Fraction(value) for value in values.ravel().tolist()]
-    return made

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from statewise.machines import Machine, access_words
+from statewise.theory.balls import TINY, UNIT
 from statewise.theory.certify.exact_replay import Replayed, Word, replay
-from statewise.theory.network import Network
+from statewise.theory.network import Network, Scaled
 
 _MAX_NUMBERS = 2_000_000
 _WIDTH, _SHALLOW, _DEEPEST = 1_500, 60, 300
@@ -133,28 +134,41 @@ def search(
 
 
 class _AllWords:
-    """All words, one length after another, with bounds on the rounding errors of float64.
+    """All words, one length after another, with bounds on what float64 rounds and the matrices are off.
 
-    With |A| for the matrix of absolute values, a product of t matrices and a vector computed in floats is off by at
-    most gamma |A_t| ... |A_1| |h_0|, gamma = t (H + 2) u / (1 - t (H + 2) u): the bounds g below are these products.
+    Let e bound, entry by entry, how far the computed state h is off. With a matrix A that is off by at most D,
+
+        |A| e + D (|h| + e) + gamma |A| |h| + H TINY,    gamma = (H + 4) u,
+
+    bounds how far A h as computed is off. Bounds are enlarged by what their own computation may round. States and
+    bounds are multiplied by the same powers of two.
     """
 
     def __init__(
         self, network: Network, machine: Machine, shortest: int, legal: Bool[np.ndarray, "state symbol"]
     ) -> None:
         self.network, self.machine, self.shortest, self.legal = network, machine, shortest, legal
-        self.h, self.g = network.initial[None], np.abs(network.initial)[None]
+        self.scaled, hidden = network.scaled, network.hidden
+        self.h, self.e = self.scaled.initial.mid[None], self.scaled.initial.off[None]
         self.q = np.array([machine.start])
         self.back: list[tuple[np.ndarray, np.ndarray]] = []
         self.depth = 0
         self.proven: int | None = None
+        # what is off by e and as large as h is moved by |A| + D and by D + gamma |A|
+        share = (hidden + 4) * UNIT
+        parts = (self.scaled.matrices, self.scaled.readout)
+        self._moving, self._reading = (
+            (np.abs(part.mid) + part.off, part.off + share * np.abs(part.mid) + TINY) for part in parts
+        )
+        # more than what sums of so many numbers that are not negative may round
+        self._enlarge = 1 + 8 * share
 
     def run(self, budget: Budget) -> Counterexample | None:
         """Search length by length, while all words of the next one fit into memory and into the budget."""
         certain = True
         while True:
             if self.depth >= self.shortest:
-                margins = _margins(self.network, self.h, self.machine.outputs[self.q])
+                margins = _margins(self.scaled, self.h, self.machine.outputs[self.q])
                 for place in np.argsort(margins)[:20].tolist():
                     if margins[place] > 1e-9:
                         break
@@ -162,7 +176,7 @@ class _AllWords:
                     found = _confirm(self.network, self.machine, word, "all words", budget)
                     if found is not None:
                         return found
-                certain = certain and self._certain(margins)
+                certain = certain and self._certain()
                 if certain:
                     self.proven = self.depth
             longer = len(self.q) * self.network.symbols
@@ -172,24 +186,29 @@ class _AllWords:
             self._lengthen()
 
     @_LOOSE
-    def _certain(self, margins: Float[np.ndarray, " word"]) -> bool:
-        """Return whether every margin exceeds the bound on its rounding error."""
-        network, outputs = self.network, self.machine.outputs[self.q]
-        steps = (self.depth + 1) * (network.hidden + 3) * 2.0**-53
-        weights = np.abs(network.readout).max(axis=0) + np.abs(network.readout[outputs])
-        error = 1.01 * steps * (weights * self.g).sum(axis=1) / np.linalg.norm(self.h, axis=1)
-        return bool((margins > error).all())
+    def _certain(self) -> bool:
+        """Return whether every target logit exceeds every other by more than both may be off."""
+        logits = self.h @ self.scaled.readout.mid.T
+        off = self.e @ self._reading[0].T + np.abs(self.h) @ self._reading[1].T
+        off = off * self._enlarge + 8 * self.network.hidden * TINY
+        rows, outputs = np.arange(len(self.h)), self.machine.outputs[self.q]
+        leads = logits[rows, outputs][:, None] - logits
+        bounds = 1.01 * (off[rows, outputs][:, None] + off)
+        leads[rows, outputs], bounds[rows, outputs] = 1.0, 0.0
+        return bool((leads > bounds).all())
 
     @_LOOSE
     def _lengthen(self) -> None:
         """Append every symbol to every word."""
-        network, words = self.network, len(self.q)
-        h, g = _after_each(network.matrices, self.h), _after_each(np.abs(network.matrices), self.g)
-        # a factor that is a power of two is exact
-        scale = 2.0 ** -np.frexp(np.abs(h).max(axis=1, keepdims=True))[1]
+        words, symbols = len(self.q), self.network.symbols
+        h = _after_each(self.scaled.matrices.mid, self.h)
+        e = _after_each(self._moving[0], self.e) + _after_each(self._moving[1], np.abs(self.h))
+        # a factor that is a power of two is exact, but for what vanishes
+        power = -np.frexp(np.abs(h).max(axis=1, keepdims=True))[1]
+        e = np.ldexp(e * self._enlarge + 8 * self.network.hidden * TINY, power) + TINY
         kept = self.legal[self.q].reshape(-1)
-        self.h, self.g = (h * scale)[kept], (g * scale)[kept]
-        parents, last = np.repeat(np.arange(words), network.symbols), np.tile(np.arange(network.symbols), words)
+        self.h, self.e = np.ldexp(h, power)[kept], e[kept]
+        parents, last = np.repeat(np.arange(words), symbols), np.tile(np.arange(symbols), words)
         self.back.append((parents[kept], last[kept]))
         self.q = self.machine.delta[self.q].reshape(-1)[kept]
         self.depth += 1
@@ -205,20 +224,20 @@ def _beam(
     """
     each = max(4, _WIDTH // machine.states)
     depth = begun.depth
-    kept = _thin(begun.h, begun.q, _margins(network, begun.h, machine.outputs[begun.q]), each)
+    kept = _thin(begun.h, begun.q, _margins(begun.scaled, begun.h, machine.outputs[begun.q]), each)
     h, q = begun.h[kept], begun.q[kept]
     back = [*begun.back[:-1], tuple(part[kept] for part in begun.back[-1])] if begun.back else []
     while depth < limit and not budget.exhausted:
         words = len(q)
         budget.spend(words * network.symbols)
         allowed = begun.legal[q].reshape(-1)
-        h = _after_each(network.matrices, h)[allowed]
-        h = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(float).tiny)
+        h = _after_each(begun.scaled.matrices.mid, h)[allowed]
+        h = _normalised(h)
         parents = np.repeat(np.arange(words), network.symbols)[allowed]
         last = np.tile(np.arange(network.symbols), words)[allowed]
         q = machine.delta[q].reshape(-1)[allowed]
         depth += 1
-        margins = _margins(network, h, machine.outputs[q])
+        margins = _margins(begun.scaled, h, machine.outputs[q])
         if depth >= shortest:
             for place in np.argsort(margins)[:5].tolist():
                 if margins[place] > 1e-9:
@@ -260,18 +279,20 @@ def _powers(
     """
     loops = list(itertools.islice(_short_words(network.symbols), _MAX_LOOPS))
     access = list(access_words(machine, legal).values())
-    prefixes = np.zeros((len(access), network.hidden))
+    scaled = network.scaled
+    prefixes = np.repeat(scaled.initial.mid[None], len(access), axis=0)
     for row, word in enumerate(access):
-        prefixes[row] = network.states(np.array([word], dtype=np.int64).reshape(1, -1))[0]
+        for symbol in word:
+            prefixes[row] = _normalised(scaled.matrices.mid[symbol] @ prefixes[row])
         budget.spend(len(word))
-    matrices = np.stack([_product(network, loop) for loop in loops])
+    matrices = np.stack([_product(scaled, loop) for loop in loops])
     moves = np.stack([_follow(machine, legal, loop) for loop in loops])
     starts = np.array([int(machine.final(np.array(word, dtype=np.int64))) for word in access])
     h = np.broadcast_to(prefixes, (len(loops), *prefixes.shape))
     q = np.broadcast_to(starts, (len(loops), len(access)))
     best: Counterexample | None = None
     lengths = np.array([len(loop) for loop in loops])
-    times, unit = 0, np.finfo(float).tiny
+    times = 0
     while times < _MAX_TIMES and not budget.exhausted:
         times += 1
         limit = most if best is None else len(best.word) - 1
@@ -279,7 +300,7 @@ def _powers(
             break
         budget.spend(q.size)
         h = h @ matrices.transpose(0, 2, 1)
-        h = h / np.maximum(np.linalg.norm(h, axis=2, keepdims=True), unit)
+        h = _normalised(h)
         # -1 is where a word leads that is not judged, and stays so
         q = np.where(q >= 0, np.take_along_axis(moves, np.maximum(q, 0), axis=1), -1)
         # every suffix at first, later only now and then: the drift is slow by then
@@ -291,9 +312,9 @@ def _powers(
             for a in suffix:
                 budget.spend(q.size)
                 inside = (qs >= 0) & legal[np.maximum(qs, 0), a]
-                hs, qs = hs @ network.matrices[a].T, np.where(inside, machine.delta[np.maximum(qs, 0), a], -1)
+                hs, qs = hs @ scaled.matrices.mid[a].T, np.where(inside, machine.delta[np.maximum(qs, 0), a], -1)
             ends = qs.reshape(-1)
-            margins = _margins(network, hs.reshape(-1, network.hidden), machine.outputs[np.maximum(ends, 0)])
+            margins = _margins(scaled, hs.reshape(-1, network.hidden), machine.outputs[np.maximum(ends, 0)])
             for place in np.flatnonzero((margins < 1e-9) & (ends >= 0))[:200].tolist():
                 loop, row = divmod(place, len(access))
                 word = Word(access[row], loops[loop], times, suffix)
@@ -323,11 +344,19 @@ def _short_words(symbols: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.product(range(symbols), repeat=length)
 
 
-def _product(network: Network, word: tuple[int, ...]) -> Float[np.ndarray, "out in"]:
-    made = np.eye(network.hidden)
+def _product(scaled: Scaled, word: tuple[int, ...]) -> Float[np.ndarray, "out in"]:
+    """Return the matrix of a word, times a power of two."""
+    made = np.eye(scaled.matrices.mid.shape[1])
     for symbol in word:
-        made = network.matrices[symbol] @ made
+        made = scaled.matrices.mid[symbol] @ made
+        made = np.ldexp(made, -np.frexp(np.abs(made).max())[1])
     return made
+
+
+def _normalised(h: Float[np.ndarray, "*word hidden"]) -> Float[np.ndarray, "*word hidden"]:
+    """Divide by the norm; by a power of two first, so that squares do not vanish. What is 0 stays."""
+    h = np.ldexp(h, -np.frexp(np.abs(h).max(axis=-1, keepdims=True))[1])
+    return h / np.maximum(np.linalg.norm(h, axis=-1, keepdims=True), np.finfo(float).tiny)
 
 
 def _after_each(
@@ -339,14 +368,14 @@ def _after_each(
 
 
 def _margins(
-    network: Network, h: Float[np.ndarray, "word hidden"], outputs: Int[np.ndarray, " word"]
+    scaled: Scaled, h: Float[np.ndarray, "word hidden"], outputs: Int[np.ndarray, " word"]
 ) -> Float[np.ndarray, " word"]:
     """Return the margins: the target logit minus the largest other one, over the norm of the hidden state."""
-    logits = h @ network.readout.T
+    logits = h @ scaled.readout.mid.T
     rows = np.arange(len(h))
     own = logits[rows, outputs]
     logits[rows, outputs] = -np.inf
-    rival = logits.max(axis=1) if network.classes > 1 else np.full(len(h), -np.inf)
+    rival = logits.max(axis=1) if logits.shape[1] > 1 else np.full(len(h), -np.inf)
     return (own - rival) / np.maximum(np.linalg.norm(h, axis=1), np.finfo(float).tiny)
 
 

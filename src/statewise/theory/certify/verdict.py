@@ -1,20 +1,35 @@
 """The verdict on a network: proven, refuted, correct up to a horizon, or unknown."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from statewise.errors import NetworkError
+import numpy as np
+from jaxtyping import Float
+
+from statewise.errors import ContradictionError, NetworkError, shorten
 from statewise.machines import Machine, minimise
 from statewise.tasks import legal_moves
 from statewise.theory.certify.counts import CountProof, decide_by_counts
+from statewise.theory.certify.drift import search_by_drift
 from statewise.theory.certify.exact_replay import Word, replay
 from statewise.theory.certify.horizon import prove_horizon
-from statewise.theory.certify.orbit import Decided, Legal, decide_by_orbit, decide_by_series
+from statewise.theory.certify.orbit import MAX_PAIRS, Decided, Legal, decide_by_orbit, decide_by_series
+from statewise.theory.certify.reembedding import Reembedding
 from statewise.theory.certify.refute import Budget, Counterexample, search
+from statewise.theory.certify.trained import (
+    ConeProof,
+    TrainedHorizon,
+    growths,
+    prove_by_cones,
+    prove_period,
+    prove_trained_horizon,
+)
 from statewise.theory.network import Network
 
 Status = Literal["proven", "refuted", "horizon", "unknown"]
+# a horizon beyond this is not looked for a second time
+_NEAR = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,10 @@ class Verdict:
             all words are.
         counterexample: a word on which the two differ, replayed exactly.
         restricted: whether only sequences were judged that the task can draw.
+        numbers: what the judged network is made of: how stored weights were read.
+        reembedding: with the hidden state replaced by the nearest prototype every so many symbols, all words of at
+            least `shortest` symbols are answered correctly; None if no period is known, or none was asked for.
+        witness: what a proof of cones or of a trained network's horizon rests on.
     """
 
     status: Status
@@ -40,6 +59,9 @@ class Verdict:
     horizon: int | None = None
     counterexample: Counterexample | None = None
     restricted: bool = False
+    numbers: str = Network.reading
+    reembedding: Reembedding | None = None
+    witness: ConeProof | TrainedHorizon | None = None
 
 
 def certify(
@@ -50,6 +72,7 @@ def certify(
     *,
     work: int | None = None,
     all_words: bool = False,
+    prototypes: Float[np.ndarray, "state hidden"] | None = None,
 ) -> Verdict:
     """Decide whether a network answers as a machine does on all words of at least `shortest` symbols.
 
@@ -64,26 +87,29 @@ def certify(
         work: about how many hidden-state updates (products of a matrix with a hidden state) the search may make; 0
             means no search. The verdict is then the same on every computer; None leaves the clock as the only limit.
         all_words: judge sequences too that lead to an output named "error", which no task draws.
+        prototypes: of the states of the minimal machine; a period of re-embedding is then proved too.
     """
     check_fit(network, machine)
     minimal = minimise(machine)
     legal = legal_moves(minimal)
-    if all_words or legal.all():
-        return _judge(network, minimal, shortest, seconds, work, None)
-    return replace(_judge(network, minimal, shortest, seconds, work, legal), restricted=True)
+    restricted = not (all_words or bool(legal.all()))
+    judged = _judge(network, minimal, shortest, seconds, work, legal if restricted else None, prototypes)
+    return replace(judged, restricted=restricted, numbers=network.reading)
 
 
 def _judge(
-    network: Network, minimal: Machine, shortest: int, seconds: float, work: int | None, legal: Legal | None
+    network: Network,
+    minimal: Machine,
+    shortest: int,
+    seconds: float,
+    work: int | None,
+    legal: Legal | None,
+    prototypes: Float[np.ndarray, "state hidden"] | None,
 ) -> Verdict:
     """Judge a network over sequences of the symbols that may follow."""
-    exact: dict[str, Callable[[], Decided | CountProof | None]] = {
-        "orbit": lambda: decide_by_orbit(network, minimal, shortest, legal=legal),
-        "series": lambda: decide_by_series(network, minimal, shortest, legal),
-        # counts of symbols do not know which sequence they are of
-        "counts": lambda: decide_by_counts(network, minimal, shortest) if legal is None else None,
-    }
-    for method, decide in exact.items():
+    if network.classes == 1:
+        return Verdict("proven", "one class", _PROVEN["one class"], shortest)
+    for method, decide in _decisions(network, minimal, shortest, legal):
         decided = decide()
         if decided is None:
             continue
@@ -91,33 +117,103 @@ def _judge(
             return Verdict("proven", method, _PROVEN[method], shortest)
         word = Word(decided.word or ())
         replayed = replay(network, minimal, word)
-        if replayed is not None and replayed.given != replayed.right:
-            found = Counterexample(word, replayed, method)
-            least = len(word) - 1 if method == "orbit" and len(word) > shortest else None
-            reason = "a word on which they differ" if method == "counts" else "a shortest word on which they differ"
-            return Verdict("refuted", method, reason, shortest, least, found)
+        if replayed is None:
+            continue
+        if replayed.given == replayed.right:
+            raise ContradictionError(
+                f"by {method}, {_shown(word, minimal)} is answered wrong, and by a replay it is not"
+            )
+        found = Counterexample(word, replayed, method)
+        if method == "counts":
+            return Verdict("refuted", method, "a word on which they differ", shortest, None, found)
+        least = len(word) - 1 if len(word) > shortest else None
+        return Verdict("refuted", method, "a shortest word on which they differ", shortest, least, found)
     near = prove_horizon(network, minimal, legal=legal)
-    if near is not None and near.length is None:
-        return Verdict("proven", "contraction", "errors shrink faster than they arise", shortest)
+    grown = None if near is None else near.length
     if Budget(seconds, work).empty:
-        if near is None or near.length is None or near.length < shortest:
+        if grown is None or grown < shortest:
             return Verdict(
                 "unknown", "growth of errors", "no bound on errors was shown, and nothing was searched", shortest
             )
-        return Verdict("horizon", "growth of errors", "each symbol adds a bounded error", shortest, near.length)
+        return Verdict("horizon", "growth of errors", "each symbol adds a bounded error", shortest, grown)
+    return _judge_trained(network, minimal, shortest, seconds, work, legal, prototypes, grown)
+
+
+def _judge_trained(
+    network: Network,
+    minimal: Machine,
+    shortest: int,
+    seconds: float,
+    work: int | None,
+    legal: Legal | None,
+    prototypes: Float[np.ndarray, "state hidden"] | None,
+    grown: int | None,
+) -> Verdict:
+    """Judge a network that no exact method decides: all lengths by cones, or both sides of the shortest wrong word."""
+    cones = prove_by_cones(network, minimal, shortest, legal, work)
+    if cones is not None:
+        return Verdict("proven", "cones", _PROVEN["cones"], shortest, witness=cones)
     searched = search(network, minimal, shortest, seconds, work=work, legal=legal)
-    horizons = [n for n in (searched.proven, None if near is None else near.length) if n is not None and n >= shortest]
-    horizon = max(horizons, default=None)
-    tried = "; ".join(searched.tried)
-    found = searched.counterexample
+    found, tried, far = searched.counterexample, list(searched.tried), None
+    growing = []
+    if grown is None or grown < _NEAR:
+        growing = growths(network, minimal, legal, work=work)
+        far = prove_trained_horizon(network, minimal, shortest, legal, proven=growing)
+    if found is None:
+        drift = search_by_drift(network, minimal, shortest, legal)
+        found = drift.counterexample
+        tried += [f"powers of {drift.loops} words by repeated squaring, up to {drift.times:.0e} times"] * bool(
+            drift.loops
+        )
+    period = None
+    if prototypes is not None:
+        period = prove_period(network, minimal, prototypes, shortest, legal, growing)
+    proofs = {
+        "all words": searched.proven,
+        "growth of errors": grown,
+        "burn-in and growth of errors": None if far is None else far.length,
+    }
+    horizons = {method: n for method, n in proofs.items() if n is not None and n >= shortest}
+    # of equal horizons the first, which needs the least
+    method = max(horizons, key=lambda name: horizons[name], default="search")
+    witness = far if method.startswith("burn-in") else None
+    horizon = horizons.get(method)
     if found is not None:
-        least = None if horizon is None else min(horizon, len(found.word) - 1)
-        return Verdict("refuted", found.found_by, f"replayed in {found.replayed.arithmetic}", shortest, least, found)
+        _check_agreement(horizons, found, minimal)
+        method, reason = found.found_by, f"replayed in {found.replayed.arithmetic}"
+        return Verdict("refuted", method, reason, shortest, horizon, found, reembedding=period, witness=witness)
+    reason = f"no wrong word was found: {'; '.join(tried)}"
     if horizon is not None:
-        by_growth = near is not None and near.length == horizon
-        method = "growth of errors" if by_growth else "all words"
-        return Verdict("horizon", method, f"no wrong word was found: {tried}", shortest, horizon)
-    return Verdict("unknown", "search", f"no proof, and no wrong word was found: {tried}", shortest)
+        return Verdict("horizon", method, reason, shortest, horizon, reembedding=period, witness=witness)
+    return Verdict("unknown", method, f"no proof, and {reason}", shortest, reembedding=period)
+
+
+def _decisions(
+    network: Network, minimal: Machine, shortest: int, legal: Legal | None
+) -> Iterator[tuple[str, Callable[[], Decided | CountProof | None]]]:
+    """Yield the decisions on all words, the cheap ones first."""
+    # networks that were written from a machine have one direction for each state
+    few = min(MAX_PAIRS, _PAIRS_PER_STATE * (minimal.states + 16) * (shortest + 1))
+    yield "orbit", lambda: decide_by_orbit(network, minimal, shortest, few, legal)
+    if legal is None:
+        # counts of symbols do not know which sequence they are of
+        yield "counts", lambda: decide_by_counts(network, minimal, shortest)
+    yield "series", lambda: decide_by_series(network, minimal, shortest, legal)
+    yield "orbit", lambda: decide_by_orbit(network, minimal, shortest, legal=legal)
+
+
+def _check_agreement(horizons: dict[str, int], found: Counterexample, minimal: Machine) -> None:
+    """Raise an error where a word is wrong that was proven right."""
+    for method, horizon in horizons.items():
+        if horizon >= len(found.word):
+            raise ContradictionError(
+                f"by {method}, all words of up to {horizon} symbols are answered correctly, and by a replay in "
+                f"{found.replayed.arithmetic} {_shown(found.word, minimal)} is not"
+            )
+
+
+def _shown(word: Word, minimal: Machine) -> str:
+    return f'"{shorten(word.written(minimal), 200)}" ({len(word)} symbols)'
 
 
 def check_fit(network: Network, machine: Machine) -> None:
@@ -133,8 +229,11 @@ def check_fit(network: Network, machine: Machine) -> None:
         )
 
 
+_PAIRS_PER_STATE = 4
 _PROVEN = {
+    "one class": "there is no other answer",
     "orbit": "all directions that words lead to were checked, in whole numbers",
     "series": "logits are a function of the machine's state, in rational numbers",
     "counts": "all counts of symbols were checked, with bounds on what lies beyond",
+    "cones": "every symbol carries cones of correct states into each other",
 }

@@ -75,7 +75,7 @@ class _Block:
 
     def close(self) -> None:
         """Add prefixes until the row of every prefix and symbol is a combination of the basis."""
-        basis = _Basis()
+        basis = Basis()
         for prefix in self.prefixes:
             basis.add(self.row(prefix))
         moves: list[list[dict[int, Fraction]]] = []
@@ -119,7 +119,7 @@ class _Block:
         return found
 
 
-class _Basis:
+class Basis:
     """Independent rows in echelon form, each with its coefficients in the rows that were added."""
 
     def __init__(self) -> None:

@@ -223,7 +223,7 @@ def _assembled(
         weight = torch.stack([torch.block_diag(*of_symbol) for of_symbol in zip(*padded, strict=True)]).permute(1, 2, 0)
         made = {Full: Full.from_dense, Diagonal: Diagonal.from_dense, Block: lambda w: Block.from_dense(w, size)}
         built = made[type(transition)](weight)
-    readout = _best_readout(prototypes[used], answer_of[used], classes)
+    readout = best_readout(prototypes[used], answer_of[used], classes)
     return tracker_of(built, initial, readout), prototypes
 
 
@@ -232,7 +232,7 @@ def _unchanged(trained: TrainedAutomaton, reason: str, residual: float, rounds: 
     return Polished(kept, trained.level, "closure", trained.hidden, reason, residual, found, rounds, sequences)
 
 
-def _best_readout(
+def best_readout(
     prototypes: Float[Tensor, "label hidden"], answers: Int[Tensor, " label"], classes: int
 ) -> Float[Tensor, "classes hidden"]:
     """Choose the readout that is right at all prototypes by the largest margin: their means, or a fit of one-hot."""

@@ -16,9 +16,10 @@ from statewise.runs.directory import NetworkManifest, write_network, write_recor
 from statewise.runs.record import RecordedPolish, RecordedScore
 from statewise.runs.run import Run
 from statewise.tasks import BEYOND_SYMBOLS, Task, legal_moves
-from statewise.theory.certify import prove_horizon
+from statewise.theory.certify import Verdict, certify, prove_horizon
 from statewise.theory.network import network_of
 from statewise.theory.polish import Polished, polish_tracker
+from statewise.theory.polish.exact import Exact, make_exact
 from statewise.theory.polish.least_squares import Show
 from statewise.theory.polish.sequences import LabelledSource, OwnSequences, TaskSequences
 from statewise.training.evaluation import evaluate_model
@@ -55,7 +56,7 @@ def polish_network(
     # what is no product of matrices is refused with its reason
     network_of(model)
     assert isinstance(model, StateTracker)
-    found = polish_tracker(model, source or _source(run), seed, rank, seconds, show)
+    found = polish_tracker(model, source or source_of(run), seed, rank, seconds, show)
     if found.outcome != "converged":
         return found, None
     if not isinstance(run.source, Machine):
@@ -66,19 +67,40 @@ def polish_network(
     return found, None if near is None else near.length
 
 
-def polished_manifest(run: Run, found: Polished, facts: dict[str, Any]) -> NetworkManifest:
+def exact_network(run: Run, found: Polished, source: LabelledSource | None, seed: int) -> tuple[Exact, Verdict | None]:
+    """Write a polished network in whole numbers; return it, and the verdict on it and the machine of its task, if any.
+
+    Args:
+        run: that was polished.
+        found: the polished network.
+        source: labelled sequences; None takes those of the run.
+        seed: of the sequences.
+    """
+    made = make_exact(found, source or source_of(run), run.source, _shortest(run) or 1, seed)
+    if made.model is None or not isinstance(run.source, Machine):
+        return made, None
+    return made, certify(network_of(made.model), run.source, _shortest(run) or 1, work=0)
+
+
+def polished_manifest(run: Run, found: Polished, facts: dict[str, Any], exact: Exact | None = None) -> NetworkManifest:
     """Return the manifest of a polished network.
 
     Args:
         run: that was polished.
         found: the network.
         facts: what was reached.
+        exact: what it became, where that was asked for.
     """
+    level, hidden, how = found.level, found.rank, found.reason
+    if exact is not None and exact.model is not None:
+        level, hidden, how = exact.level, len(exact.model.initial_state), exact.reason
+    return NetworkManifest(origin="polished", model=level, hidden=hidden, how=how, facts=facts, shortest=_shortest(run))
+
+
+def _shortest(run: Run) -> int | None:
+    """Return the shortest sequences that a polished network is meant for; None for the shortest that there are."""
     # a machine answers every sequence; a set of them says nothing of shorter ones
-    shortest = None if isinstance(run.source, Machine) else run.shortest
-    return NetworkManifest(
-        origin="polished", model=found.level, hidden=found.rank, how=found.reason, facts=facts, shortest=shortest
-    )
+    return None if isinstance(run.source, Machine) else run.shortest
 
 
 def polish_recorded(run: Run, show: Show | None = None) -> Run:
@@ -116,7 +138,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     return replace(run, record=written)
 
 
-def _source(run: Run) -> LabelledSource:
+def source_of(run: Run) -> LabelledSource:
     """Return what polish may use of a run: its training set with the answers it was given, if that is fixed."""
     task = run.task
     if task.samples is None and isinstance(task, Task):
