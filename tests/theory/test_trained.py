@@ -167,10 +167,10 @@ def test_words_that_meet_in_the_middle_are_those_that_are_right(name):
         within = enclosed(network)
         begun = next(layer for layer in layers(within, m, legal, most=FEW) if layer.length == 2)
         longest_word = 7 if m.symbols == 2 else 5
-        products = len(begun.states) * network.classes * network.hidden * float(m.symbols) ** (longest_word - 2)
+        words = len(begun.states) * float(m.symbols) ** (longest_word - 2)
         wrong = first_wrong_length(network, m, longest_word, shortest=3)
         # no margin is so small that its rounding errors would matter: what is right is found to be
-        assert longest_by_meeting(within, m, legal, begun, 2, products) == (wrong or longest_word + 1) - 1
+        assert longest_by_meeting(within, m, legal, begun, 2, words) == (wrong or longest_word + 1) - 1
         wrongs += wrong is not None
     assert wrongs > 0
 

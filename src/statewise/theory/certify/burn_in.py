@@ -27,6 +27,8 @@ from statewise.theory.certify.enclosures import (
 # numbers that all hidden states of one length may have together
 MAX_NUMBERS = 2_000_000
 _MAX_WORDS = 40_000
+# where words do not grow in number, as with one symbol, only this ends the burn-in
+_MOST_SYMBOLS = 64
 # last symbols that are remembered
 REMEMBERED = 4
 
@@ -82,6 +84,8 @@ def layers(
     size_norms = length_bound(sizes, (-2, -1))
     while True:
         yield Layer(length, h, off, states, pasts)
+        if length >= _MOST_SYMBOLS:
+            return
         kept = legal[states].reshape(-1)
         if not kept.any() or len(states) * symbols * hidden > most or len(states) * symbols > _MAX_WORDS:
             return

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from statewise.machines import Machine
 from statewise.theory.certify.cones import Cones
-from statewise.theory.certify.enclosures import QUIET, Enclosed
+from statewise.theory.certify.enclosures import Enclosed
 from statewise.theory.certify.frame_search import Sampled, leading_functionals, metric_of
 
 _MAX_NODES, _MAX_PAST = 300, 4
@@ -24,7 +24,6 @@ _SHARES = np.linspace(0.02, 0.98, 25)
 _WORK, _MAX_STEPS, _RATE = 4e10, 400, 4e-3
 
 
-@QUIET
 def search_cones(
     network: Enclosed, machine: Machine, legal: Bool[np.ndarray, "state symbol"], seed: int = 0, pairs: int = 700
 ) -> Iterator[Cones]:
@@ -128,7 +127,10 @@ class _Way:
 
     def cones(self, rows: Float[np.ndarray, "node row hidden"]) -> Cones | None:
         """Return cones with the best factors; None where some edge or answer has none."""
-        inverse = np.linalg.inv(rows)
+        try:
+            inverse = np.linalg.inv(rows)
+        except np.linalg.LinAlgError:
+            return None
         if not np.isfinite(inverse).all():
             return None
         moved = rows[self.there] @ self._edge_matrices @ inverse[self.here]

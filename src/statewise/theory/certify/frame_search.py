@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from statewise.machines import Machine
 from statewise.randomness import stream
-from statewise.theory.certify.enclosures import QUIET, Enclosed
+from statewise.theory.certify.enclosures import Enclosed
 from statewise.theory.certify.frames import Frames
 from statewise.theory.certify.planes import planes_of
 
@@ -27,7 +27,6 @@ _SHARED = 0.05
 _MAX_EDGES = 20_000
 
 
-@QUIET
 def search_frames(
     network: Enclosed, machine: Machine, legal: Bool[np.ndarray, "state symbol"], seed: int = 0, pairs: int = 700
 ) -> Iterator[Frames]:
@@ -72,6 +71,13 @@ class Sampled:
         self.states = np.concatenate([part[1] for part in self.kept])
         self.history = np.concatenate([part[2] for part in self.kept])
 
+    def centres(self, machine: Machine) -> Float[np.ndarray, "state hidden"]:
+        """Return the mean state after words that lead to each machine state; 0 where no word led there."""
+        counts = np.bincount(self.states, minlength=machine.states)
+        sums = np.zeros((machine.states, self.h.shape[1]))
+        np.add.at(sums, self.states, self.h)
+        return sums / np.maximum(counts, 1)[:, None]
+
     def means(self, machine: Machine, past: int) -> Float[np.ndarray, "state past hidden"]:
         """Return mean directions for each state and its last symbols; 0 where no word led there."""
         pasts = self.symbols**past
@@ -100,7 +106,7 @@ def _by_blocks(
     parts = _components(np.abs(network.matrices.mid).max(axis=0) > 0)
     if len(parts) < 2:
         return
-    means = np.stack([sampled.h[sampled.states == q].mean(axis=0) for q in range(machine.states)])
+    means = sampled.centres(machine)
     gains = _gains(network, machine, legal, means)
     unit = network.matrices.mid / gains[:, None, None]
     nearest, begun = np.zeros_like(means), np.zeros_like(means)
@@ -204,11 +210,12 @@ def _by_rank(
 def _gains(
     network: Enclosed, machine: Machine, legal: Bool[np.ndarray, "state symbol"], vectors: np.ndarray
 ) -> Float[np.ndarray, " symbol"]:
-    """Return by how much each symbol stretches the vectors, in the mean."""
+    """Return by how much each symbol stretches the vectors, in the mean; states without a vector do not count."""
     moved = np.linalg.norm(vectors @ network.matrices.mid.swapaxes(1, 2), axis=2)
+    counted = legal & (vectors != 0).any(axis=1)[:, None]
     return np.array(
         [
-            np.exp(np.log(np.maximum(moved[a, legal[:, a]], 1e-300)).mean()) if legal[:, a].any() else 1.0
+            np.exp(np.log(np.maximum(moved[a, counted[:, a]], 1e-300)).mean()) if counted[:, a].any() else 1.0
             for a in range(machine.symbols)
         ]
     )
@@ -229,7 +236,7 @@ def product_spaces(
     product = np.broadcast_to(np.eye(hidden), (count, hidden, hidden))
     for step in range(_PRODUCT_LENGTH - last):
         product = matrices[words[:, step]] @ product
-        product = product / np.linalg.norm(product, axis=(1, 2), keepdims=True)
+        product = product / np.maximum(np.linalg.norm(product, axis=(1, 2), keepdims=True), 1e-300)
     grams = np.zeros((symbols**last, hidden, hidden))
     for word in range(symbols**last):
         ended = product
@@ -296,7 +303,7 @@ def _split(
             continue
         for f in range(futures):
             # the next symbol is the highest digit of a future, and the lowest where spaces are numbered
-            other = int("".join(reversed(np.base_repr(f, symbols).zfill(future))), symbols) if future else 0
+            other = sum(f // symbols**place % symbols * symbols ** (future - 1 - place) for place in range(future))
             cross = rows[other].T @ columns[p]
             if np.linalg.cond(cross) > 1e6:
                 return None

@@ -13,8 +13,18 @@ from statewise.theory.balls import TINY, UNIT
 from statewise.theory.certify.burn_in import Layer
 from statewise.theory.certify.enclosures import QUIET, Enclosed, gamma, length_bound, powers_below, raised
 
-# products of numbers for one length, and numbers that are held at once
-_PRODUCTS, _NUMBERS = 6e9, 4_000_000
+# numbers that are held at once
+_NUMBERS = 4_000_000
+# products of numbers for one length; to compare a logit with others takes as long as so many of them
+_PRODUCTS, _COMPARED = 6e9, 16
+# symbols of an end: with one symbol in the alphabet a length has one word, and nothing else bounds the search
+_MOST_SYMBOLS = 64
+
+
+def affordable_words(network: Enclosed, work: int | None = None) -> float:
+    """Return how many words of one length may be judged in so many hidden-state updates; None is the most we allow."""
+    products = _PRODUCTS if work is None else min(_PRODUCTS, float(work) * network.hidden**2)
+    return products / (len(network.readout) * (network.hidden + _COMPARED))
 
 
 @QUIET
@@ -24,7 +34,7 @@ def longest_by_meeting(
     legal: Bool[np.ndarray, "state symbol"],
     layer: Layer,
     known: int,
-    products: float = _PRODUCTS,
+    words: float,
 ) -> int:
     """Return up to which length all words are answered correctly, if those of up to `known` symbols are.
 
@@ -34,12 +44,12 @@ def longest_by_meeting(
         legal: which symbols may follow which states.
         layer: the states after all words of some length.
         known: all words of the layer's to so many symbols are answered correctly.
-        products: how many products of two numbers the words of one length may take.
+        words: how many words of one length may be judged.
     """
     ends = _Ends(network, machine, legal)
-    each = len(layer.states) * len(network.readout) * network.hidden
-    while each * float(machine.symbols) ** (known + 1 - layer.length) <= products:
-        while ends.length < known + 1 - layer.length:
+    # what is known may be a trillion symbols already
+    while (end := known + 1 - layer.length) <= _MOST_SYMBOLS and len(layer.states) * machine.symbols**end <= words:
+        while ends.length < end:
             if ends.rows.size * machine.symbols > 4 * _NUMBERS:
                 return known
             ends.lengthen()

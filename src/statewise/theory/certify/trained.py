@@ -3,10 +3,12 @@
 Each proof has an untrusted search before it, bounded by work and not by the clock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int
 
 from statewise.errors import TooLargeError
@@ -17,13 +19,14 @@ from statewise.theory.certify.cones import ConeProof, prove_cones
 from statewise.theory.certify.enclosures import QUIET, Enclosed, enclosed, raised
 from statewise.theory.certify.frame_search import search_frames
 from statewise.theory.certify.frames import Frames, Growth, first_bounds, growth
-from statewise.theory.certify.meeting import longest_by_meeting
+from statewise.theory.certify.meeting import affordable_words, longest_by_meeting
 from statewise.theory.certify.planes import PlaneHorizon, planes_of, prove_by_planes
 from statewise.theory.certify.reembedding import Reembedding, prove_reembedding
 from statewise.theory.network import Network
 from statewise.theory.robust_machines import robustness
 
 Legal = Bool[np.ndarray, "state symbol"]
+_Found = TypeVar("_Found")
 
 # edges that are followed one symbol after another; beyond, one bound for all states is squared again and again
 _WORK, _MOST_STEPS = 20_000_000, 2_000
@@ -56,6 +59,7 @@ class TrainedHorizon:
     met: int = 0
 
 
+@QUIET
 def prove_by_cones(
     network: Network, machine: Machine, shortest: int = 0, legal: Legal | None = None, work: int | None = None
 ) -> ConeProof | None:
@@ -78,20 +82,21 @@ def prove_by_cones(
         return None
     allowed = _allowed(machine, legal)
     within = enclosed(network)
-    for cones in search_cones(within, machine, allowed, pairs=_pairs(network, work)):
+    for cones in _within_range(search_cones(within, machine, allowed, pairs=_pairs(network, work))):
         proof = prove_cones(within, machine, allowed, shortest, cones)
         if proof is not None:
             return proof
     return None
 
 
+@QUIET
 def growths(
     network: Network, machine: Machine, legal: Legal | None = None, unit: float = 0.0, work: int | None = None
 ) -> list[Growth]:
     """Return how errors grow, proven, in all frames that a search finds; the arguments are those of the others."""
     allowed = _allowed(machine, legal)
     within = enclosed(network)
-    found = search_frames(within, machine, allowed, pairs=_pairs(network, work))
+    found = _within_range(search_frames(within, machine, allowed, pairs=_pairs(network, work)))
     proven = (growth(within, machine, allowed, frames, unit) for frames in found)
     return [each for each in proven if each is not None]
 
@@ -104,6 +109,7 @@ def prove_trained_horizon(
     unit: float = 0.0,
     proven: Iterable[Growth] | None = None,
     most: int = MAX_NUMBERS,
+    work: int | None = None,
 ) -> TrainedHorizon | None:
     """Prove up to which length a network is correct, from all short words on; None where a short word may be wrong.
 
@@ -115,6 +121,7 @@ def prove_trained_horizon(
         unit: the relative rounding error of the runs that are judged; 0 judges exact arithmetic.
         proven: how errors grow; None searches.
         most: how many numbers the hidden states of all words of one length may have.
+        work: about how many hidden-state updates the longest words may take; None for as many as they like.
     """
     allowed = _allowed(machine, legal)
     within = enclosed(network)
@@ -132,7 +139,8 @@ def prove_trained_horizon(
             if steps is not None and layer.length + steps > max(best.length, shortest - 1):
                 best = TrainedHorizon(layer.length + steps, shortest, layer.length, each.frames, unit)
     if not unit and most == MAX_NUMBERS:
-        met = longest_by_meeting(within, machine, allowed, followed[-1], best.length)
+        words = affordable_words(within, work)
+        met = longest_by_meeting(within, machine, allowed, followed[-1], best.length, words)
         if met > best.length:
             # what was shown up to here is part of the proof: all words of more symbols were met in the middle
             best = replace(best, length=met, met=met - best.length)
@@ -158,6 +166,14 @@ def _allowed(machine: Machine, legal: Legal | None) -> Legal:
 
 def _pairs(network: Network, work: int | None) -> int:
     return _MAX_PAIRS if work is None else min(_MAX_PAIRS, work // (_UPDATES * network.hidden))
+
+
+def _within_range(candidates: Iterator[_Found]) -> Iterator[_Found]:
+    """Yield what a search finds before its own numbers overflow or become singular."""
+    try:
+        yield from candidates
+    except (np.linalg.LinAlgError, torch.linalg.LinAlgError):
+        return
 
 
 def _begin_with(followed: list[Layer], past: int) -> list[Layer]:

@@ -158,7 +158,7 @@ def _judge_trained(
     growing = []
     if grown is None or grown < _NEAR:
         growing = growths(network, minimal, legal, work=work)
-        far = prove_trained_horizon(network, minimal, shortest, legal, proven=growing)
+        far = prove_trained_horizon(network, minimal, shortest, legal, proven=growing, work=work)
     if found is None:
         drift = search_by_drift(network, minimal, shortest, legal)
         found = drift.counterexample
