@@ -172,7 +172,7 @@ def _within_range(candidates: Iterator[_Found]) -> Iterator[_Found]:
     """Yield what a search finds before its own numbers overflow or become singular."""
     try:
         yield from candidates
-    except (np.linalg.LinAlgError, torch.linalg.LinAlgError):
+    except (np.linalg.LinAlgError, torch.linalg.LinAlgError):  # pyright: ignore[reportPrivateImportUsage]
         return
 
 
