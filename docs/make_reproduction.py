@@ -198,9 +198,9 @@ def _whole_cost(paper: Paper, records: list[Record]) -> str:
     slow = [record for record in runs if record.config.model.startswith(("mamba", "transformer"))]
     minutes, others = (sum(record.cost or 0.0 for record in some) / 120 for some in (runs, slow))
     return (
-        f"The three tables of preset `quick` took {minutes:.0f} minutes on two cores that were shared with other work: "
-        f"{minutes - others:.0f} without Mamba and the Transformer, which need far more steps to learn the training "
-        "lengths."
+        f"The three tables of preset `quick` took {minutes - others:.0f} minutes on two cores that were shared with "
+        f"other work, and {others:.0f} more with `--slow`: Mamba and the Transformer need far more steps to learn the "
+        "training lengths."
     )
 
 

@@ -250,3 +250,11 @@ def test_the_tolerance_and_the_length_are_the_paper_s() -> None:
     assert PAPER.length == 500
     assert math.isclose(PAPER.tolerance, 0.05)
     assert (PAPER.hidden, PAPER.steps) == (256, 100_000)
+
+
+def test_slow_models_are_run_only_where_that_is_asked_for():
+    every, quick = PAPER.runs("table-addition", "quick"), PAPER.runs("table-addition", "quick", slow=False)
+    assert [run for run in every if not run.model.startswith(("mamba", "transformer"))] == quick
+    assert len(quick) < len(every)
+    # the published budget leaves nothing out
+    assert PAPER.runs("table-addition", "paper", slow=False) == PAPER.runs("table-addition", "paper")

@@ -86,6 +86,7 @@ def reproduce(
     memory: float = 0.0,
     time_limit: float = 0.0,
     retry_failed: bool = False,
+    slow: bool = False,
     dry_run: bool = False,
     out: PathLike | None = None,
     show: ShowProgress | None = None,
@@ -102,6 +103,7 @@ def reproduce(
         memory: gigabytes that a pack may use; 0 for no bound
         time_limit: seconds that a pack may take; 0 for no bound
         retry_failed: try runs again that have failed
+        slow: run Mamba and the Transformer too, which take twice as long as all others under preset quick
         dry_run: show what would be run, and about how long it takes
         out: write figures, numbers and records into this directory
         show: called with the progress, about once a second
@@ -109,7 +111,7 @@ def reproduce(
     from statewise.papers import find_paper
 
     paper, directory, folder = find_paper(name), path_of(store), path_of(out)
-    runs = paper.runs(name, preset)
+    runs = paper.runs(name, preset, slow)
     made = Reproduction(name, paper.title(name), preset)
     if runs and directory is None and not dry_run:
         raise RunError(f"{name} takes {len(runs):,} runs and needs a store for them; give --store DIR")

@@ -203,8 +203,13 @@ class Contrast(Data):
 
 
 class Preset(Data):
-    """A budget: options of every run, lists of models that grids name, and rules, of which later ones win."""
+    """A budget: options of every run, lists of models that grids name, and rules, of which later ones win.
+
+    Args:
+        slow: kinds of models that take longer than all others together, and are run only where that is asked for.
+    """
 
     options: Mapping[str, OptionValue] = Field(alias="set")
     models: Mapping[str, tuple[str, ...]]
     rules: tuple[Rule, ...]
+    slow: tuple[str, ...] = ()

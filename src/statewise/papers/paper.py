@@ -132,12 +132,13 @@ class Paper(BaseModel):
         """Return the columns of a table."""
         return self._grid(name, preset).columns_of(preset)
 
-    def runs(self, name: str, preset: str) -> list[RunOptions]:
-        """Return the options of all runs; there are none for what is computed."""
+    def runs(self, name: str, preset: str, slow: bool = True) -> list[RunOptions]:
+        """Return the options of all runs, or of all that are not slow; there are none for what is computed."""
         if not self.trained(name):
             _check_preset(preset)
             return []
-        return [run for row in self.plan(name, preset) for cell in row.cells for run in cell.runs]
+        rows = [row for row in self.plan(name, preset) if slow or not self._is_slow(row.model, preset)]
+        return [run for row in rows for cell in row.cells for run in cell.runs]
 
     def plan(self, name: str, preset: str) -> list[PlannedRow]:
         """Return the rows of a table, with the runs of each cell."""
@@ -165,6 +166,10 @@ class Paper(BaseModel):
     def published_scores(self, table: str) -> dict[tuple[str, Column], float]:
         """Return the published scores of a table, by model and column."""
         return {(model, column): known.score for (of, model, column), known in self._published.items() if of == table}
+
+    def _is_slow(self, model: str, preset: str) -> bool:
+        kind = kind_of(model)
+        return kind is not None and kind.name in self.presets[preset].slow
 
     @cached_property
     def _published(self) -> dict[tuple[str, str, Column], Published]:
