@@ -6,13 +6,19 @@ from jaxtyping import install_import_hook
 install_import_hook("statewise", "beartype.beartype")
 
 import os  # noqa: E402
+
+# processes that tests start share two cores too
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 from pathlib import Path  # noqa: E402
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from threadpoolctl import threadpool_limits  # noqa: E402
 
 torch.set_num_threads(1)
+threadpool_limits(1, user_api="blas")
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("default")
 

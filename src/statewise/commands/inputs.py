@@ -102,17 +102,19 @@ def list_of(values: object) -> list[Any]:
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Compute with so many torch threads, and put the number back afterwards.
+    """Compute with so many threads of torch and of NumPy, and put the numbers back afterwards.
 
     One thread is repeatable bit for bit, and beside other busy processes more threads wait for each other.
     """
     import torch
+    from threadpoolctl import threadpool_limits
 
     check_least("threads", threads, 1)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        yield
+        with threadpool_limits(threads, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -45,8 +45,11 @@ Work = Callable[[Pack, Path, ShowShare], Iterator[list[FinishedRun]]]
 def work(pack: Pack, folder: Path, show: ShowShare) -> Iterator[list[FinishedRun]]:
     """Do the runs of a pack, each in a directory named by its key, from which a later attempt resumes it."""
     import torch
+    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(1)
+    # NumPy's products and decompositions, when networks are polished and judged
+    threadpool_limits(1, user_api="blas")
     _keep_memory()
     plans: dict[str, PlannedRun] = {}
     for job in pack.jobs:

@@ -80,7 +80,9 @@ class Balls:
         sizes = np.abs(given.mid)
         # what a sum of so many products rounds, as a share of the sum of their sizes
         share = (terms + 4) * UNIT
-        spread = np.abs(self.mid) @ (given.off + share * sizes + TINY) + self.off @ (sizes + given.off)
+        spread = np.abs(self.mid) @ (given.off + share * sizes + TINY)
+        if self.off.any():
+            spread = spread + self.off @ (sizes + given.off)
         return Balls(self.mid @ given.mid, spread * (1 + 4 * share) * _UP + 8 * terms * TINY)
 
     def __rmatmul__(self, other: np.ndarray) -> "Balls":

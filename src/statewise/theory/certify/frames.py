@@ -192,6 +192,8 @@ def growth(
     run = gamma(hidden + 2, unit)
     source, target, added, factors = [], [], [], []
     states = np.arange(machine.states)
+    # T A of each mode and symbol serves all modes from which the symbol leads there
+    products: dict[tuple[int, int], Balls] = {}
     for past in range(pasts):
         for future in range(futures):
             mode = past * futures + future
@@ -210,7 +212,9 @@ def growth(
                 matrix = network.matrices[symbol]
                 sizes = matrix.largest()
                 for to in to_modes:
-                    turned = into[to] @ matrix
+                    if (to, symbol) not in products:
+                        products[to, symbol] = into[to] @ matrix
+                    turned = products[to, symbol]
                     factor = frames.factors(turned @ back[mode])
                     slack = inverse[mode] * float(frobenius(turned)) * float(spread[mode]) * widest
                     rho = frames.sizes(residues @ into[to].T)
@@ -322,16 +326,18 @@ def first_bounds(growth: Growth, layer: Layer) -> Float[np.ndarray, "node block"
             mode = past * futures + future
             into = frames.into[mode]
             # the factor that is best in these coordinates; any positive one will do
-            z, target = h @ into.T, into @ vector
-            scales = (z @ target) / max(float(target @ target), TINY)
+            target = into @ vector
+            scales = h @ (target @ into) / max(float(target @ target), TINY)
             if not (scales > 1e-30).all():
                 made[state * modes + mode] = np.inf
                 continue
             rest = Balls.exactly(h) - Balls.exactly(np.broadcast_to(vector, h.shape)) * scales[:, None]
-            coordinates = rest @ Balls.exactly(into).T
+            coordinates = Balls.exactly(rest.mid) @ Balls.exactly(into).T
             spreads = [length_bound(into[part], (-2, -1)) for part in frames.slices]
             roots = [math.sqrt(b - a) if norm == "sum" else 1.0 for a, b, norm in _blocks(frames)]
-            wide = raised(off[:, None] * (np.array(spreads) * np.array(roots)), 3)
+            # what the difference was rounded by is one more distance
+            apart = raised(off + length_bound(rest.off), 1)
+            wide = raised(apart[:, None] * (np.array(spreads) * np.array(roots)), 3)
             sizes = raised((frames.sizes(coordinates) + wide) / scales[:, None], 2)
             made[state * modes + mode] = sizes.max(axis=0) if np.isfinite(sizes).all() else np.inf
     return made
