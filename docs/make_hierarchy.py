@@ -48,7 +48,7 @@ def draw_matrices(file: Path, matrices: dict[str, Tensor | None]) -> None:
     """Draw what A(x) looks like at each level, as a heat map."""
     with panels_of(file, len(matrices), 2) as panels:
         for axes, (level, matrix) in zip(panels, matrices.items(), strict=True):
-            axes.set_title(level, fontsize=19)
+            axes.set_title(level, fontsize=24)
             axes.set_xticks([])
             axes.set_yticks([])
             axes.spines[["left", "bottom"]].set_visible(False)
@@ -56,7 +56,7 @@ def draw_matrices(file: Path, matrices: dict[str, Tensor | None]) -> None:
             axes.set_ylim(HIDDEN - 0.5, -0.5)
             axes.set_aspect("equal")
             if matrix is None:
-                axes.annotate("cannot", (2.5, 2.5), ha="center", va="center", fontsize=19, color="#4a5563")
+                axes.annotate("cannot", (2.5, 2.5), ha="center", va="center", fontsize=24, color="#4a5563")
                 continue
             size = HIDDEN / len(matrix)
             for (i, j), entry in np.ndenumerate(matrix.numpy()):
