@@ -1,5 +1,6 @@
-"""Programs that pip cannot install: without one its tests are left out, but in CI, which installs it, they fail."""
+"""Programs and packages: without one its tests are left out, but in CI, which installs it, they fail."""
 
+import importlib.util
 import os
 import shutil
 from typing import NoReturn
@@ -13,6 +14,12 @@ def program(name: str, package: str) -> str:
     if found is None:
         absent(f"needs the program {name}; install the package {package}")
     return found
+
+
+def package(module: str, name: str) -> None:
+    """Leave the test out where a package is missing, with its name for pip."""
+    if importlib.util.find_spec(module) is None:
+        absent(f"needs the package {name}; install the extra test")
 
 
 def absent(reason: str) -> NoReturn:
