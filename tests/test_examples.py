@@ -11,6 +11,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_examples_run(script, tmp_path):
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    # a system that is learned reads words
+    words = "coin push\n"
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, input=words, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout

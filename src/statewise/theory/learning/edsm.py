@@ -248,7 +248,7 @@ class _MealySearch(_Search):
 
 
 def _compare(known: dict[int, int], others: dict[int, int], evidence: int, added: list) -> int:
-    """Add labels to those that are known, and return the evidence with one for each that is equal, -1 at a difference."""
+    """Add labels to those that are known, and one to the evidence for each that is equal; return -1 at a difference."""
     for question, label in others.items():
         if question not in known:
             known[question] = label

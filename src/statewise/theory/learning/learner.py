@@ -1,6 +1,7 @@
 """A machine from labelled words: the method that fits them, and whether they determine the machine."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,10 +147,8 @@ def _choose(data: LabelledWords, work: int) -> _Found:
         failed.append(str(error))
     if ended is None and not failed:
         # its work is about that of one round of edsm, and is not counted
-        try:
+        with suppress(ToolMissingError):
             fitting["rpni"] = minimise(merge_states(data))
-        except ToolMissingError:
-            pass
     try:
         fitting["hankel"] = minimise(solve_hankel(data))
     except WordsError as error:

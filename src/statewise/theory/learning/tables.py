@@ -54,8 +54,8 @@ def fit_tables(data: LabelledWords, sweeps: int = SWEEPS) -> Fitted:
 def labels_can_be_states(data: LabelledWords) -> bool:
     """Return whether words of one label may all lead to one state: whether that contradicts no other label.
 
-    Words of equal labels are merged, then what follows them, until nothing is left to merge. Where a label meets another
-    one, no machine with a state for each label fits.
+    Words of equal labels are merged, then what follows them, until nothing is left to merge. Where a label meets a
+    different one, no machine with a state for each label fits.
     """
     after: list[dict[int, int]] = [{}]
     labels: list[int] = [-1]
