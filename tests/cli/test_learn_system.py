@@ -12,6 +12,7 @@ import pytest
 
 import statewise as sw
 from statewise.errors import StatewiseError
+from statewise.theory.learning.program import Program
 from tests.cli.test_learn_command import learn
 from tests.command import STATEWISE, started, until
 
@@ -182,6 +183,6 @@ def test_words_of_the_examples_are_independent():
     words = [word for n in range(1, 5) for word in itertools.product(("coin", "push"), repeat=n)]
     from statewise.theory.learning.program import Program
 
-    with Program(TURNSTILE, 60) as asked:
+    with Program(TURNSTILE, 60.0) as asked:
         once = [asked(word) for word in words]
         assert [asked(word) for word in reversed(words)] == once[::-1]

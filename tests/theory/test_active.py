@@ -39,8 +39,8 @@ def same_after_symbols(one, other, count=300, length=15):
     return names[0] == names[1]
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.booleans())
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.booleans())
 def test_a_system_of_at_most_the_tested_states_is_found(seed, states, each):
     delta, outputs = random_mealy(seed, states, 2, 2)
     truth = minimise(from_mealy(delta, outputs, ("a", "b"), ("x", "y")))
@@ -161,7 +161,7 @@ def test_separating_words_separate_and_access_words_reach(seed, states):
     assert len(answers) == len(mealy.delta) == len(mealy.access)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000))
 def test_the_w_method_finds_every_machine_of_one_state_more(seed):
     """Chow's theorem, on machines that differ from a given one and have at most one state more."""

@@ -79,7 +79,7 @@ def words_or_count(words: int | WordsLike | None, test_sequences: int) -> tuple[
     return (words if count is None and not isinstance(words, int) else None), found
 
 
-def check_least(name: str, value: object, least: float) -> None:
+def check_least(name: str, value: object, least: int | float) -> None:
     """Refuse what is no number, or one below its least value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= least:
         raise RunError(f"{name} is {shorten(repr(value))}; expected a number of at least {least}; correct it")
