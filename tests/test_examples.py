@@ -20,7 +20,11 @@ PACKAGES = {
 def test_examples_run(script, tmp_path):
     for module, name in PACKAGES.get(script.stem, []):
         needs.package(module, name)
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    # a system that is learned reads words
+    words = "coin push\n"
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, input=words, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

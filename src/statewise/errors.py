@@ -97,6 +97,10 @@ class WordsError(StatewiseError):
     """Labelled words that cannot be read, or contradict each other."""
 
 
+class ProgramError(StatewiseError):
+    """A program or a function of the user's that cannot be started, does not answer, or answers out of protocol."""
+
+
 class StoreError(StatewiseError):
     """A store that cannot be read, or that another process writes to."""
 

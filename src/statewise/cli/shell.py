@@ -12,7 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from statewise.commands.inputs import MachineLike, PathLike, SharesLike, WordsLike, numbers_of
+from statewise.commands.inputs import (
+    MachineLike,
+    PathLike,
+    SharesLike,
+    SymbolsLike,
+    SystemLike,
+    WordsLike,
+    numbers_of,
+)
 from statewise.runs.run import RunLike
 from statewise.theory.learning.labelled import LabelledWords
 from statewise.wording import Result
@@ -26,6 +34,8 @@ _TYPES: list[tuple[Any, Any, str | None]] = [
     (int | WordsLike, str, "N|FILE"),
     (WordsLike, Path, "FILE"),
     (SharesLike, str, "X,X,X"),
+    (SystemLike, str, "CMD"),
+    (SymbolsLike, str, "A,B,..."),
     (str | type, str, "NAME"),
     (Sequence[int], str, "N,N,..."),
     (PathLike | LabelledWords | Sequence[tuple], Path, "FILE"),

@@ -1,7 +1,7 @@
 """What commands take: a machine, a run, a model or a file, as a value, a name or a path."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
@@ -17,6 +17,9 @@ PathLike = str | os.PathLike[str]
 MachineLike = Machine | str | os.PathLike[str]
 WordsLike = PathLike | Sequence[tuple]
 SharesLike = str | Sequence[float]
+# a command, or a function of a word
+SystemLike = str | Callable[[tuple[str, ...]], Any]
+SymbolsLike = str | Sequence[str]
 
 
 def machine_of(machine: MachineLike) -> Machine:
@@ -76,7 +79,7 @@ def words_or_count(words: int | WordsLike | None, test_sequences: int) -> tuple[
     return (words if count is None and not isinstance(words, int) else None), found
 
 
-def check_least(name: str, value: object, least: int) -> None:
+def check_least(name: str, value: object, least: int | float) -> None:
     """Refuse what is no number, or one below its least value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= least:
         raise RunError(f"{name} is {shorten(repr(value))}; expected a number of at least {least}; correct it")
@@ -93,6 +96,18 @@ def numbers_of(name: str, values: object) -> tuple[int, ...]:
         shown = shorten(values if isinstance(values, str) else repr(values))
         raise RunError(f'{name} are "{shown}"; expected whole numbers of at least 1, such as 10,500; correct them')
     return numbers
+
+
+def symbols_of(symbols: SymbolsLike | None) -> tuple[str, ...]:
+    """Return the symbols of a system's words: several, or a text such as coin,push."""
+    parts = symbols.split(",") if isinstance(symbols, str) else list_of(symbols)
+    names = [part.strip() for part in parts if isinstance(part, str)]
+    if len(names) != len(parts) or not all(names) or len(set(names)) < len(names):
+        shown = (
+            "left out" if symbols is None else f'"{shorten(symbols if isinstance(symbols, str) else repr(symbols))}"'
+        )
+        raise RunError(f"symbols are {shown}; expected different names, such as coin,push; give what --system reads")
+    return tuple(names)
 
 
 def list_of(values: object) -> list[Any]:

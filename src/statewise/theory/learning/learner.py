@@ -1,24 +1,24 @@
 """A machine from labelled words: the method that fits them, and whether they determine the machine."""
 
-import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from statewise.errors import ToolMissingError, WordsError, unknown_name
 from statewise.machines import Machine, distinguish, minimise
+from statewise.theory.learning.edsm import WORK, BudgetError, merge_by_evidence
 from statewise.theory.learning.hankel import solve_hankel
-from statewise.theory.learning.labelled import LabelledWords, Word, count_words
+from statewise.theory.learning.labelled import LabelledWords, Word
+from statewise.theory.learning.mealy import table_bits
 from statewise.theory.learning.state_merging import merge_states
-from statewise.theory.learning.tables import fit_tables
+from statewise.theory.learning.tables import fit_tables, labels_can_be_states
 from statewise.theory.learning.uniqueness import check_uniqueness
 
-Status = Literal["exact", "undetermined", "noisy"]
-METHODS = ("auto", "rpni", "least-squares", "hankel")
-# state merging takes minutes on many words with label noise: so many show whether there is any
-_PILOT = 1_000
-# a machine with exceptions is considered if it describes the labels in this share of their own bits
-_BRIEF = 2 / 3
+Status = Literal["exact", "undetermined", "noisy", "approximate"]
+METHODS = ("auto", "edsm", "rpni", "hankel", "least-squares")
+# edges times symbols of the words up to which auto tries least squares beside the exact methods
+_TABLE_WORK = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,7 @@ class Learned:
         helpful_word: in names of symbols, a word whose label would rule out another machine; None if none is known.
         undetermined: transitions (state, symbol) that no word uses.
         coverage: by least squares, the share of transitions for which there were two words u and ua.
+        contradictory: whether some word has two labels, which no machine answers.
         reason: why this machine, and what the words leave open, in a sentence.
     """
 
@@ -47,32 +48,36 @@ class Learned:
     helpful_word: tuple[str, ...] | None
     undetermined: tuple[tuple[int, str], ...]
     coverage: float | None
+    contradictory: bool
     reason: str
 
     @property
     def status(self) -> Status:
-        """The outcome: "exact", "undetermined" or "noisy".
+        """The outcome: "exact", "undetermined", "noisy" or "approximate".
 
         All words fit an "exact" and an "undetermined" machine; another machine of at most as many states that fits too
-        was found for the second only. Some words do not fit a "noisy" one.
+        was found for the second only. Some words do not fit the others: "noisy" words contradict each other, so that no
+        machine fits them all; an "approximate" machine is not the one of words that do not.
         """
         if self.consistent < self.words:
-            return "noisy"
+            return "noisy" if self.contradictory else "approximate"
         return "exact" if self.determined else "undetermined"
 
 
-def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> Learned:
+def learn(data: LabelledWords, method: str = "auto", name: str = "learned", work: int = WORK) -> Learned:
     """Learn a machine that answers words as they are labelled.
 
     Args:
         data: the words.
-        method: "rpni" merges states; "least-squares" takes the labels for the states, and tolerates label noise;
-            "hankel" solves for a machine in rational numbers where the words are complete; "auto" chooses.
+        method: "edsm" merges states by evidence, "rpni" in the order of their words; "hankel" solves for a machine in
+            rational numbers where the words are complete; "least-squares" takes the labels for the states, and
+            tolerates label noise; "auto" chooses.
         name: of the machine.
+        work: how many steps "edsm" takes at most.
     """
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
-    found = _choose(data) if method == "auto" else _asked(data, method)
+    found = _choose(data, work) if method == "auto" else _asked(data, method, work)
     machine = minimise(found.machine)
     machine = Machine(machine.delta, machine.start, machine.outputs, data.alphabet, data.output_names, name=name)
     unique = check_uniqueness(data, machine)
@@ -93,6 +98,7 @@ def learn(data: LabelledWords, method: str = "auto", name: str = "learned") -> L
         None if helpful is None else tuple(machine.alphabet[a] for a in helpful),
         tuple((q, machine.alphabet[a]) for q, a in unique.unused),
         fit_tables(data, sweeps=0).coverage if found.method == "least-squares" else None,
+        data.contradiction is not None,
         f"{found.why}; {_explain(data, machine, consistent, determined, unique.proven, len(unique.unused), helpful)}",
     )
 
@@ -114,71 +120,56 @@ _BY_METHOD: dict[str, Callable[[LabelledWords], Machine]] = {
 }
 
 
-def _asked(data: LabelledWords, method: str) -> _Found:
-    return _Found(method, _BY_METHOD[method](data), f"{method} was asked for")
+def _asked(data: LabelledWords, method: str, work: int) -> _Found:
+    why = f"{method} was asked for"
+    if method != "edsm":
+        return _Found(method, _BY_METHOD[method](data), why)
+    merged = merge_by_evidence(data, work)
+    return _Found(method, merged.machine, why if merged.ended is None else f"{why}, and used up its steps")
 
 
-def _choose(data: LabelledWords) -> _Found:
-    """Choose by the data: least squares where labels are noisy, otherwise the smallest machine that fits all words."""
-    tables = minimise(fit_tables(data).machine)
+def _choose(data: LabelledWords, work: int) -> _Found:
+    """Choose by the data: least squares where labels contradict each other, otherwise the briefest machine that fits.
+
+    The briefest is the one whose table has the fewest bits (`table_bits`). Words that do not contradict each other are
+    never taken for noise: a machine fits them all.
+    """
     if data.contradiction is not None:
         why = f"least-squares was chosen, since the word {data.spell(data.contradiction)} has two labels"
-        return _Found("least-squares", tables, why)
-    if _is_noise(data, tables):
-        share = data.explained(tables) / data.total
-        why = f"least-squares was chosen, since {share:.0%} of the labels fit a small machine and the others look wrong"
-        return _Found("least-squares", tables, why)
+        return _Found("least-squares", minimise(fit_tables(data).machine), why)
     fitting: dict[str, Machine] = {}
-    failed: dict[str, Exception] = {}
-    for method in ("rpni", "hankel"):
-        try:
-            fitting[method] = minimise(_BY_METHOD[method](data))
-        except (ToolMissingError, WordsError) as error:
-            failed[method] = error
-    if data.explained(tables) == data.total:
-        fitting["least-squares"] = tables
-    if not fitting:
-        # without the package no method is left that fits any words
-        raise failed["rpni"]
-    best = min(fitting, key=lambda method: fitting[method].states)
-    size = fitting[best].states
-    rivals = tuple(m for method, m in fitting.items() if method != best and m.states <= size)
-    agreeing = [method for method in fitting if method != best and distinguish(fitting[method], fitting[best]) is None]
-    also = f", as {' and '.join(agreeing)} did," if agreeing else ""
-    which = "the smallest machine found" if len(agreeing) + 1 < len(fitting) else "a machine"
-    return _Found(best, fitting[best], f"{best} gave{also} {which} that fits all words", rivals)
-
-
-def _is_noise(data: LabelledWords, tables: Machine) -> bool:
-    """Return whether a machine by least squares, with exceptions, describes the labels in far fewer bits than others.
-
-    This is the principle of minimum description length (Rissanen 1978); the others fit all labels.
-    """
-    if data.explained(tables) == data.total:
-        return False
-    pilot = data
-    if len(data.words) > _PILOT:
-        labels = [data.label_of[word] for word in data.words[:_PILOT]]
-        if len(set(labels)) < 2:
-            return False
-        pilot = count_words(data.alphabet, data.output_names, data.words[:_PILOT], labels)
-    shares = pilot.counts.sum(axis=0) / pilot.total
-    plain = -pilot.total * float(sum(p * math.log2(p) for p in shares.tolist() if p))
-    brief = _bits(pilot, tables)
-    if brief > _BRIEF * plain:
-        return False
+    failed: list[str] = []
+    ended = None
     try:
-        return brief < _bits(pilot, minimise(merge_states(pilot)))
-    except ToolMissingError:
-        return True
-
-
-def _bits(data: LabelledWords, machine: Machine) -> float:
-    """Return the description length of the labels: the machine's table, and its exceptions."""
-    table = machine.states * (machine.symbols * math.log2(machine.states) + math.log2(machine.classes))
-    wrong = 1 - data.explained(machine) / data.total
-    each = 0.0 if wrong in (0, 1) else -wrong * math.log2(wrong) - (1 - wrong) * math.log2(1 - wrong)
-    return table + data.total * (each + wrong * math.log2(max(2, machine.classes - 1)))
+        merged = merge_by_evidence(data, work)
+        fitting["edsm"], ended = merged.machine, merged.ended
+    except BudgetError as error:
+        failed.append(str(error))
+    if ended is None and not failed:
+        # its work is about that of one round of edsm, and is not counted
+        with suppress(ToolMissingError):
+            fitting["rpni"] = minimise(merge_states(data))
+    try:
+        fitting["hankel"] = minimise(solve_hankel(data))
+    except WordsError as error:
+        failed.append(str(error))
+    labels = len(data.output_names)
+    if data.padded.size * labels * len(data.alphabet) <= _TABLE_WORK and labels_can_be_states(data):
+        tables = minimise(fit_tables(data).machine)
+        if data.explained(tables) == data.total:
+            fitting["least-squares"] = tables
+    if not fitting:
+        raise BudgetError("; ".join(failed))
+    best = min(fitting, key=lambda method: table_bits(fitting[method]))
+    machine = fitting[best]
+    others = {m: found for m, found in fitting.items() if m != best}
+    agreeing = [m for m, found in others.items() if distinguish(found, machine) is None]
+    larger = [f"{m}: {others[m].states} states" for m in others if m not in agreeing]
+    also = f", as {' and '.join(agreeing)} did," if agreeing else ""
+    which = f"the briefest machine found ({', '.join(larger)})" if larger else "a machine"
+    budget = "" if ended is None else "; its steps were used up, so that not all was tried"
+    rivals = tuple(found for found in others.values() if found.states <= machine.states)
+    return _Found(best, machine, f"{best} gave{also} {which} that fits all words{budget}", rivals)
 
 
 def _explain(
@@ -196,6 +187,10 @@ def _explain(
     query = "" if helpful is None else f", and the label of the word {data.spell(helpful)} would help"
     if consistent < data.total:
         wrong = data.total - consistent
+        if data.contradiction is None:
+            return (
+                f"{wrong:,} of {data.total:,} labels do not fit it, though a larger machine fits all: use --method edsm"
+            )
         return f"{wrong:,} of {data.total:,} labels contradict it" + (f"; {transitions}{query}" if unused else "")
     if proven:
         return f"no other machine of at most {size} fits them"

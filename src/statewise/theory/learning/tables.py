@@ -51,6 +51,46 @@ def fit_tables(data: LabelledWords, sweeps: int = SWEEPS) -> Fitted:
     return Fitted(best, float((tables.sum(axis=2) > 0).mean()))
 
 
+def labels_can_be_states(data: LabelledWords) -> bool:
+    """Return whether words of one label may all lead to one state: whether that contradicts no other label.
+
+    Words of equal labels are merged, then what follows them, until nothing is left to merge. Where a label meets a
+    different one, no machine with a state for each label fits.
+    """
+    after: list[dict[int, int]] = [{}]
+    labels: list[int] = [-1]
+    parent: list[int] = [0]
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for word, label in data.label_of.items():
+        node = 0
+        for symbol in word:
+            node = after[node].setdefault(symbol, len(after))
+            if node == len(after):
+                after.append({})
+                labels.append(-1)
+                parent.append(node)
+        labels[node] = label
+    first: dict[int, int] = {}
+    waiting = [(first.setdefault(label, node), node) for node, label in enumerate(labels) if label >= 0]
+    while waiting:
+        one, other = map(root, waiting.pop())
+        if one == other:
+            continue
+        if labels[one] >= 0 and labels[other] >= 0 and labels[one] != labels[other]:
+            return False
+        parent[other] = one
+        labels[one] = max(labels[one], labels[other])
+        for symbol, target in after[other].items():
+            waiting.append((after[one].setdefault(symbol, target), target))
+    return True
+
+
 def _revise(
     data: LabelledWords,
     delta: Int[np.ndarray, "state symbol"],
