@@ -175,7 +175,7 @@ class RecordedVerdict(_Checked):
     seconds: Annotated[float, Field(ge=0)] = 0.0
 
     @property
-    def proven_to(self) -> float:
+    def proven_to(self) -> int | float:
         """The length up to which all sequences are proven right: infinite if all are, 0 if no such length is known."""
         known = self.length if self.status == "horizon" else self.horizon
         return math.inf if self.status == "proven" else known or 0

@@ -114,13 +114,12 @@ def _train(
 
 def _judged_and_polished(run: "Run") -> "Run":
     """Judge and polish a run whose options ask for it."""
-    if run.options is None:
-        return run
-    if run.options.certify:
+    options = run.options
+    if options is not None and options.certify:
         from statewise.theory.certify.recording import certify_recorded
 
         run = certify_recorded(run)
-    if run.options.polish:
+    if options is not None and options.polish:
         from statewise.theory.polish.recording import polish_recorded
 
         run = polish_recorded(run)

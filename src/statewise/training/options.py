@@ -136,8 +136,8 @@ class RunOptions(BaseModel):
     machine: str | None = None
     # of a user's own labelled sequences, the hash of the sets that they are split into
     sequences: str | None = None
-    # hidden-state updates that the search for a wrong sequence may take, in the trained network and in the polished one;
-    # 0 leaves both without a verdict
+    # hidden-state updates that a search for a wrong sequence may take, in the trained network and in the polished one;
+    # without any, neither has a verdict
     certify: int = Field(default=0, ge=0, le=_LARGEST)
 
     @property

@@ -129,8 +129,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
             scores=tuple(map(RecordedScore.of, scores)),
             rounds=found.rounds,
             seconds=took,
-            **_verdicts(run, found),
-        )
+        ).model_copy(update=_verdicts(run, found))
         if run.path is not None:
             manifest = polished_manifest(run, found, reached.model_dump())
             _replace(run.path / POLISHED, found, run, manifest)
