@@ -94,7 +94,7 @@ def reproduce(
     """Repeat a table or figure of a paper, and show it beside the published numbers.
 
     Args:
-        name: such as table-addition, figure2 or grazzi-table3
+        name: such as table-addition, audit or grazzi-table3
         preset: quick, or paper for the published budget
         store: the store; what it has is not run again
         engine: local, or ray

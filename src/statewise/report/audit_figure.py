@@ -88,7 +88,7 @@ def _ground(axes: "Axes", top: int) -> None:
     """Draw what all panels have: both scales, and the line on which a proof reaches as far as the tests."""
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(_NOWHERE / 3, TESTED[-1] * 3.5)
+    axes.set_xlim(_NOWHERE / 4.5, TESTED[-1] * 4.5)
     always = _always(top)
     axes.set_ylim(1, always**1.05)
     axes.plot([TESTED[0], TESTED[-1]], [TESTED[0], TESTED[-1]], "--", color=GUIDE, linewidth=1, zorder=0)
