@@ -121,7 +121,8 @@ def _reading(networks: Sequence[Audited]) -> str:
     """Say how tests can miss what a proof finds."""
     held = [n for n in _as_trained(networks) if n.right(PAPERS) and n.verdict.wrong_at is not None]
     powers = sum("power" in (n.verdict.method or "") for n in held)
-    found = f"Of the {len(held)} wrong sequences above {powers} are such. " if held else ""
+    every = "All" if powers == len(held) else f"{powers} of the"
+    found = f"{every} {len(held)} wrong sequences above are such. " if held else ""
     return f"""Each mark is a network: to the right, how far tests find it right; upwards, how far that is proven
 (filled), and a sequence that is known to be wrong (open). A thin line joins the two: what lies between them is not
 known.
@@ -186,8 +187,9 @@ def _method(paper: Paper, table: Table, records: Sequence[Record]) -> str:
   balls that contain the true numbers. It is the shortest that was found, not the shortest there is. *Wrong at* is its
   length.
 - **Proven up to**: every sequence of the task of 2 to so many symbols is answered correctly, by a
-  [bound on errors](theory/trained-networks.md) with all rounding accounted for. Medians are over all networks, those
-  without any proof included; of an even number the lower one.
+  [bound on errors](theory/trained-networks.md) with all rounding accounted for. More work proves more: as trained,
+  lengths here are mostly those of which all sequences were tried. Medians are over all networks, those without any
+  proof included; of an even number the lower one.
 - **In whole numbers**: the polished network is [written in whole numbers](exact-networks.md#polish), and proven equal
   to its machine at every length.
 - **Judged** are the stored weights, in exact arithmetic. Each search may take {config.certify:,} hidden-state updates,

@@ -149,8 +149,8 @@ def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], T
         "code; the protocol is known from summaries, and [what was stated, derived or chosen]"
         "(reproduction/protocol.md) is marked.",
         _reached(paper, tables) if tables else NOT_RUN,
-        letter_sentence(paper, records),
-        audit_sentence(found.get((AUDIT, "quick")), records),
+        # one paragraph, since the summary is one screen
+        f"{letter_sentence(paper, records)} {audit_sentence(found.get((AUDIT, 'quick')), records)}".strip(),
         readme_table(tables),
         shown if tables and picture.exists() else "",
         f"{_overview(paper, records)} {_whole_cost(paper, records)}",
