@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md, the pages below it and README's table from the records in results/reproduction alone.
+"""Write docs/reproduction.md, its pages, docs/audit.md and README's table from the records in results/reproduction.
 
 Records are lines of *.jsonl.gz; what is computed rather than trained lies beside them as CSV, as `statewise reproduce
 NAME --out` writes it. What has no record is shown as not run.
@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from make_audit import PAGE as AUDIT_PAGE
+from make_audit import audit_page, audit_sentence
 from make_letter import letter_page, letter_runs, letter_sentence
 from make_losses import contrasts, equal_terms
 from make_papers import PAGES, paper_page, protocol_table
 from make_samples import samples_section
 
 from statewise.papers import PRESETS, Cell, Paper, Row, Table, judge_claims, lines_of, read_paper, recorded, table_of
+from statewise.papers.audit import AUDIT
 from statewise.papers.claims import EQUAL_TERMS, reached_by
 from statewise.papers.lines import column_text, length_text
 from statewise.papers.verdicts import MARKS
@@ -84,7 +87,10 @@ def pages(folder: Path) -> dict[Path, str]:
     made |= {PARTS / "to-the-letter.md": letter} if letter else {}
     for name in paper.names():
         tables = [found[name, preset] for preset in PRESETS if (name, preset) in found]
-        made[PARTS / f"{name}.md"] = _page(paper, name, tables, records, folder)
+        if name == AUDIT:
+            made[AUDIT_PAGE] = audit_page(paper, next(iter(tables), None), records, folder / f"{AUDIT}.png")
+        else:
+            made[PARTS / f"{name}.md"] = _page(paper, name, tables, records, folder)
     made |= {PARTS / f"{page}.md": _other_page(name, records, folder) for name, page in PAGES.items()}
     return {file: text.rstrip() + "\n" for file, text in made.items()}
 
@@ -132,7 +138,7 @@ def _picture(file: Path, title: str, page: Path | None = None) -> str:
 
 def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], Table], folder: Path) -> str:
     cited = paper.citation
-    names = "\n".join(f"reproduction/{name}" for name in paper.names())
+    names = "\n".join(f"reproduction/{name}" for name in paper.names() if name != AUDIT)
     tables = [found[name, "quick"] for name in TABLES if (name, "quick") in found]
     picture = folder / f"{TABLES[0]}.png"
     shown = _picture(picture, "Scores on modular addition: the paper, its protocol in three readings, and ours", PAGE)
@@ -143,7 +149,8 @@ def _summary(paper: Paper, records: list[Record], found: dict[tuple[str, str], T
         "code; the protocol is known from summaries, and [what was stated, derived or chosen]"
         "(reproduction/protocol.md) is marked.",
         _reached(paper, tables) if tables else NOT_RUN,
-        letter_sentence(paper, records),
+        # one paragraph, since the summary is one screen
+        f"{letter_sentence(paper, records)} {audit_sentence(found.get((AUDIT, 'quick')), records)}".strip(),
         readme_table(tables),
         shown if tables and picture.exists() else "",
         f"{_overview(paper, records)} {_whole_cost(paper, records)}",

@@ -41,6 +41,7 @@ NAMES = [
     "figure2",
     "figure3",
     "figure4",
+    "audit",
     "parity",
     "propositions",
 ]

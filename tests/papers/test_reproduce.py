@@ -238,7 +238,7 @@ def test_the_page_says_how_long_runs_took_by_the_clock_if_they_were_done_without
 
 def test_the_pages_are_what_the_records_give() -> None:
     made = maker()
-    written = {made.PAGE, *made.PARTS.glob("*.md")}
+    written = {made.PAGE, made.AUDIT_PAGE, *made.PARTS.glob("*.md")}
     pages = made.pages(made.RECORDS)
     assert pages.keys() == written
     for file, text in pages.items():

@@ -8,7 +8,11 @@ from statewise.report.entries import read_entries
 from statewise.report.results import results_of
 from statewise.runs.record import Record, RecordedVerdict
 from statewise.store import Store
+from statewise.sweep import EngineOptions, run_grid
 from statewise.sweep.judging import judged
+from statewise.theory import network_of
+from statewise.theory.certify import certify
+from statewise.training import resolve
 
 LARGE = {"hidden": 64, "seeds": 1, "steps": 3, "lengths": [10], "test_sequences": 20}
 
@@ -55,3 +59,34 @@ def test_sequences_without_a_machine_have_no_verdict():
 def test_verdicts_of_records_are_checked():
     with pytest.raises(ValueError, match="status"):
         RecordedVerdict(status="perhaps")
+
+
+AUDITED = {"task": "modular_addition(3)", "model": "full", "hidden": 8, "steps": 300, "every": 300, "words": 20}
+AUDITED |= {"test_lengths": (10,), "polish": True, "certify": 5_000}
+
+
+def test_verdicts_that_nobody_asks_for_leave_a_run_s_identity_as_it_was():
+    asked = resolve(AUDITED)
+    plain = asked.change(certify=0)
+    assert "certify" not in plain.to_dict()
+    assert plain.key() == resolve({name: value for name, value in AUDITED.items() if name != "certify"}).key()
+    assert len({plain.key(), asked.key(), asked.change(certify=6_000).key()}) == 3
+
+
+def test_a_run_that_asks_for_verdicts_has_them_alone_and_in_a_sweep(tmp_path):
+    alone = sw.train(config=AUDITED, out=tmp_path / "run")
+    run_grid(tmp_path / "store", [resolve(AUDITED)], EngineOptions(workers=1))
+    with Store.open(tmp_path / "store") as store:
+        (swept,) = store.records()
+    for record in (alone.record, swept, sw.load(tmp_path / "run").record):
+        same = certify(network_of(alone.model), alone.machine, alone.shortest, work=5_000)
+        assert (record.verdict.status, record.verdict.method) == (same.status, same.method)
+        assert record.verdict.horizon == same.horizon
+        polished = record.polished
+        assert polished.status == "converged"
+        assert polished.verdict.proven_to >= polished.horizon > 10**9
+        assert polished.exact.status == "proven"
+    assert "refuted" in str(alone)
+    # what has a verdict is not judged again
+    again = sw.train(config=AUDITED, out=tmp_path / "run")
+    assert again.record == alone.record

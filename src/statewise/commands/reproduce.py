@@ -46,8 +46,9 @@ class Reproduction(Result):
 
     @property
     def failed(self) -> bool:
-        """Whether a run has failed, or a fact contradicts what the paper proves."""
-        return (self.grid is not None and self.grid.failed) or any(fact.contradicted for fact in self.facts)
+        """Whether a run has failed, or a fact contradicts what is proven."""
+        shown = (*self.facts, *(self.parts.rows if self.parts else ()))
+        return (self.grid is not None and self.grid.failed) or any(fact.contradicted for fact in shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, and how the runs stand."""
@@ -94,7 +95,7 @@ def reproduce(
     """Repeat a table or figure of a paper, and show it beside the published numbers.
 
     Args:
-        name: such as table-addition, figure2 or grazzi-table3
+        name: such as table-addition, audit or grazzi-table3
         preset: quick, or paper for the published budget
         store: the store; what it has is not run again
         engine: local, or ray
@@ -193,8 +194,15 @@ def _column(column: "int | str") -> str:
 
 
 def _part_lines(table: "Table", parts: "Parts") -> list[str]:
+    from statewise.papers.audit import AUDIT, TITLES, TRAININGS, audit_rows, headings
     from statewise.report.paper_files import FROZEN, PLANES
 
+    if table.name == AUDIT:
+        lines = []
+        for training in TRAININGS:
+            rows = [row.texts() for row in audit_rows(table, parts.networks, training)]
+            lines += ["", TITLES[training], *columns([headings(training), *rows])]
+        return lines
     if table.name == FROZEN:
         return ["", "right: parity by frozen random diagonals", *_fact_lines(parts.frozen)]
     if table.name == PLANES:

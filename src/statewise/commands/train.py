@@ -155,12 +155,15 @@ def train(
 
         text = None if source is None else source.kept
         run = execute_one(PlannedRun(options, directory, kept, own, text, where), see)
-        if not options.polish:
-            return run
+        if options.certify:
+            from statewise.theory.certify.recording import certify_recorded
 
-        from statewise.theory.polish.recording import polish_recorded
+            run = certify_recorded(run)
+        if options.polish:
+            from statewise.theory.polish.recording import polish_recorded
 
-        return polish_recorded(run)
+            run = polish_recorded(run)
+        return run
 
 
 def hash_of(machine: Machine) -> str | None:

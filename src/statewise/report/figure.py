@@ -43,23 +43,29 @@ def picture_of(file: Path, size: tuple[float, float]) -> "Iterator[Axes]":
 
 
 @contextmanager
-def panels_of(file: Path, count: int, rows: int = 1, also: Path | None = None) -> "Iterator[list[Axes]]":
-    """Yield axes side by side, in one row or several, which share their height, and write them to the file at the end.
+def panels_of(
+    file: Path, count: int, rows: int = 1, also: Path | None = None, shared: bool = True
+) -> "Iterator[list[Axes]]":
+    """Yield axes side by side, in one row or several, and write them to the file at the end.
 
     Args:
         file: a .png or .svg file.
         count: how many there are.
         rows: in how many rows; places that are left over stay empty.
         also: a second such file with the same picture.
+        shared: whether all have one vertical scale.
     """
     across = math.ceil(count / rows)
     files = [file] if also is None else [file, also]
-    with _figure_of(files, count, rows, (6.4 if count == 1 else 4.2 * across, 3.6 * rows)) as panels:
+    size = (6.4 if count == 1 else 4.2 * across, 3.6 * rows)
+    with _figure_of(files, count, rows, size, shared) as panels:
         yield panels
 
 
 @contextmanager
-def _figure_of(files: Sequence[Path], count: int, rows: int, size: tuple[float, float]) -> "Iterator[list[Axes]]":
+def _figure_of(
+    files: Sequence[Path], count: int, rows: int, size: tuple[float, float], shared: bool = True
+) -> "Iterator[list[Axes]]":
     for one in files:
         check_figure_file(one)
     import matplotlib
@@ -68,7 +74,7 @@ def _figure_of(files: Sequence[Path], count: int, rows: int, size: tuple[float, 
     from matplotlib import pyplot
 
     across = math.ceil(count / rows)
-    figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=True, squeeze=False)
+    figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=shared, squeeze=False)
     panels = list(grid.flat)
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)

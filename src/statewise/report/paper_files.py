@@ -6,9 +6,11 @@ from pathlib import Path
 
 from statewise.models import StateTracker
 from statewise.papers import Table, paper_names, read_paper, recorded, table_of
+from statewise.papers.audit import AUDIT, Audited, audited
 from statewise.papers.facts import Fact, FrozenScore, ParityFrequency, frozen_parity
 from statewise.papers.rotations import Angles, PlaneRow, Stage, angles_of, plane_rows
 from statewise.report import paper_figures as figures
+from statewise.report.audit_figure import write_audit
 from statewise.report.curves import draw_frequencies
 from statewise.report.networks import kept_network
 from statewise.report.paper_tables import draw_table
@@ -26,15 +28,16 @@ CURVES = ("figure2", "figure3")
 
 @dataclass(frozen=True)
 class Parts:
-    """What a figure shows beside its runs: frozen random networks, or the planes of rotations."""
+    """What a figure shows beside its runs: frozen random networks, the planes of rotations, or audited networks."""
 
     frozen: tuple[FrozenScore, ...] = ()
     planes: tuple[PlaneRow, ...] = ()
+    networks: tuple[Audited, ...] = ()
 
     @property
     def rows(self) -> tuple[Fact, ...]:
         """All rows."""
-        return (*self.frozen, *self.planes)
+        return (*self.frozen, *self.planes, *self.networks)
 
     @property
     def heaviest_planes(self) -> list[PlaneRow]:
@@ -47,6 +50,9 @@ def parts_of(table: Table, store: Store) -> Parts:
     """Compute what a figure shows beside its runs."""
     if table.name == FROZEN:
         return Parts(frozen=tuple(frozen_parity(table.preset)))
+    if table.name == AUDIT:
+        records = (store.record(key) for row in table.rows for cell in row.cells for key in cell.runs)
+        return Parts(networks=tuple(audited(table, (record for record in records if record is not None))))
     return Parts(planes=tuple(_planes(table, store))) if table.name == PLANES else Parts()
 
 
@@ -84,6 +90,9 @@ def write_table(table: Table, parts: Parts, out: Path) -> list[Path]:
         assert isinstance(m, int)
         drawn = figures.write_planes(out, table.name, parts.planes, m) if parts.planes else []
         return [*files, _write_facts(out, f"{table.name}-planes", parts.planes), *drawn]
+    if table.name == AUDIT:
+        drawn = write_audit(out, table.name, parts.networks) if parts.networks else []
+        return [*files, _write_facts(out, f"{table.name}-networks", parts.networks), *drawn]
     if table.name in CURVES:
         files += figures.write_readings(out, table.name, table)
         if table.column == "samples":

@@ -22,9 +22,9 @@ Status = Literal["done", "stopped", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 # the whole numbers of SQLite and Parquet end here; calendars end with the year 9999
-_LARGEST, _LAST_SECOND = 2**63 - 1, 250e9
-Whole = Annotated[int, Field(ge=0, le=_LARGEST)]
-Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
+LARGEST, _LAST_SECOND = 2**63 - 1, 250e9
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ScoreValue = Annotated[float, Field(ge=-1, le=1)]
 
@@ -46,7 +46,7 @@ class RecordedScore(_Checked):
     score: ScoreValue
     count: Positive | None = None
     correct: Whole | None = None
-    classes: Annotated[int, Field(ge=2, le=_LARGEST)] | None = None
+    classes: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
     majority: Share | None = None
     accuracy: Share | None = None
     score_majority: float | None = None
@@ -156,6 +156,36 @@ class RecordedHeldOut(_Checked):
         return cls(count=held_out.count, loss=loss, accuracy=held_out.accuracy)
 
 
+class RecordedVerdict(_Checked):
+    """What was decided of a network and the machine of its task.
+
+    Args:
+        status: proven at every length, refuted by a sequence, correct up to a horizon, or unknown.
+        length: of that sequence, or of the horizon.
+        horizon: the length up to which all sequences are proven right, beside a wrong sequence too; None if no such
+            length is known, or if all are.
+        method: what decided.
+        seconds: how long that took.
+    """
+
+    status: Literal["proven", "refuted", "horizon", "unknown"]
+    length: Whole | None = None
+    horizon: Whole | None = None
+    method: str | None = None
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+
+    @property
+    def proven_to(self) -> int | float:
+        """The length up to which all sequences are proven right: infinite if all are, 0 if no such length is known."""
+        known = self.length if self.status == "horizon" else self.horizon
+        return math.inf if self.status == "proven" else known or 0
+
+    @property
+    def wrong_at(self) -> int | None:
+        """The length of the sequence that refutes it, if one does."""
+        return self.length if self.status == "refuted" else None
+
+
 class RecordedPolish(_Checked):
     """What polishing a trained network reached.
 
@@ -169,6 +199,8 @@ class RecordedPolish(_Checked):
         rounds: linear systems that were solved.
         seconds: how long it took.
         reason: why it was refused.
+        verdict: what was decided of the polished network, where the run's options ask for verdicts.
+        exact: what was decided of it in whole numbers; None where it was not written in them.
     """
 
     status: Literal["converged", "not converged", "rank not found", "refused"]
@@ -180,18 +212,8 @@ class RecordedPolish(_Checked):
     rounds: Whole = 0
     seconds: Annotated[float, Field(ge=0)] = 0.0
     reason: str | None = None
-
-
-class RecordedVerdict(_Checked):
-    """What was decided of a trained network whose weights were not kept.
-
-    Args:
-        status: proven at every length, refuted by a sequence, correct up to a horizon, or unknown.
-        length: of that sequence, or of the horizon.
-    """
-
-    status: Literal["proven", "refuted", "horizon", "unknown"]
-    length: Whole | None = None
+    verdict: RecordedVerdict | None = None
+    exact: RecordedVerdict | None = None
 
 
 class Record(_Checked):
@@ -218,7 +240,8 @@ class Record(_Checked):
         finished: when it ended, in seconds since 1970.
         reason: why it failed.
         polished: what polishing the trained network reached, where that was asked for.
-        verdict: what was decided of the trained network, where its weights were too large to be kept in a store.
+        verdict: what was decided of the trained network, where its options ask for that, or where its weights were too
+            large to be kept in a store.
     """
 
     format: int = 1

@@ -19,7 +19,7 @@ from statewise.runs.directory import (
     read_record,
     read_source,
 )
-from statewise.runs.record import Record, RecordedPolish, RecordedScore
+from statewise.runs.record import Record, RecordedPolish, RecordedScore, RecordedVerdict
 from statewise.tasks import Lengths, SequenceTask, Source, Supervision, Task
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result
@@ -159,6 +159,7 @@ class Run(Result):
         inside, polished, whole = self.record.in_distribution, self.record.polished, self.record.pooled
         longest = max(self.record.scores, key=lambda score: score.length, default=None)
         written = {} if polished is None else {"polished": polished.model_dump(mode="json")}
+        written |= {} if self.record.verdict is None else {"verdict": self.record.verdict.model_dump(mode="json")}
         written |= {
             "run": where,
             "status": self.record.status,
@@ -189,6 +190,7 @@ class Run(Result):
             ("training lengths", "not tested" if inside is None else _score_text(inside)),
             *((f"length {score.length:,}", _score_text(score)) for score in self.record.scores),
             *_test_set_lines(self.record),
+            *_verdict_lines(self.record.verdict),
             *_polish_lines(self.record.polished),
         ]
 
@@ -218,7 +220,18 @@ def _polish_lines(polished: RecordedPolish | None) -> Lines:
         else [("proven", f"all sequences of the task of up to {polished.horizon:,} symbols")]
     )
     scores = [(f"  length {score.length:,}", _score_text(score)) for score in polished.scores]
-    return [("polished", f"{polished.status}: {how}"), *scores, *proven]
+    return [("polished", f"{polished.status}: {how}"), *scores, *(_verdict_lines(polished.verdict) or proven)]
+
+
+def _verdict_lines(verdict: RecordedVerdict | None) -> Lines:
+    """Write what was decided of a network: that all sequences are right, or from which length on one is known wrong."""
+    if verdict is None:
+        return []
+    if verdict.status == "proven":
+        return [("proven", "all sequences of the task")]
+    proven = [("proven", f"all sequences of the task of up to {verdict.proven_to:,} symbols")]
+    wrong = [("refuted", f"by a sequence of {verdict.wrong_at:,} symbols")] if verdict.wrong_at is not None else []
+    return [*(proven if verdict.proven_to else []), *wrong] or [("unknown", "neither proven nor refuted")]
 
 
 RunLike = Run | str | os.PathLike[str]

@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from statewise.errors import NetworkError
-from statewise.machines import Machine
-from statewise.runs.record import Record, RecordedVerdict
-from statewise.tasks import BEYOND_SYMBOLS
+from statewise.runs.record import Record
 
 if TYPE_CHECKING:
     from statewise.runs.run import Run
@@ -16,18 +13,10 @@ WORK = 100_000
 
 def judged(record: Record, run: "Run") -> Record:
     """Return the record with a verdict on its network; without one where there is no machine, or no such network."""
-    options, machine = record.config, run.source
-    if record.status == "diverged" or options.supervision in BEYOND_SYMBOLS or not isinstance(machine, Machine):
+    if record.status == "diverged" or record.verdict is not None:
         return record
 
-    from statewise.theory import network_of
-    from statewise.theory.certify import certify
+    from statewise.theory.certify.recording import recorded_verdict
 
-    try:
-        found = certify(network_of(run.model), machine, options.shortest, work=WORK)
-    except NetworkError:
-        # no product of matrices, or weights that are not finite
-        return record
-    counter = found.counterexample
-    length = found.horizon if counter is None else len(counter.word)
-    return record.model_copy(update={"verdict": RecordedVerdict(status=found.status, length=length)})
+    verdict = recorded_verdict(run, run.model, WORK)
+    return record if verdict is None else record.model_copy(update={"verdict": verdict})

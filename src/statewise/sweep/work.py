@@ -105,7 +105,7 @@ def _train(
 
     try:
         for member, run in execute(plans, lambda member, metrics, steps: show(jobs[member], metrics, steps)):
-            yield [_finished(jobs[member], _polished(run), len(jobs))]
+            yield [_finished(jobs[member], _judged_and_polished(run), len(jobs))]
     except OUT_OF_SPACE:
         raise
     except StatewiseError as error:
@@ -115,13 +115,18 @@ def _train(
         yield [FinishedRun(failed_record(jobs[0], str(error)))]
 
 
-def _polished(run: "Run") -> "Run":
-    """Polish a run whose options ask for it."""
-    if run.options is None or not run.options.polish:
-        return run
-    from statewise.theory.polish.recording import polish_recorded
+def _judged_and_polished(run: "Run") -> "Run":
+    """Judge and polish a run whose options ask for it."""
+    options = run.options
+    if options is not None and options.certify:
+        from statewise.theory.certify.recording import certify_recorded
 
-    return polish_recorded(run)
+        run = certify_recorded(run)
+    if options is not None and options.polish:
+        from statewise.theory.polish.recording import polish_recorded
+
+        run = polish_recorded(run)
+    return run
 
 
 def _finished(job: Job, run: "Run", shared: int) -> FinishedRun:

@@ -69,6 +69,7 @@ _ADDED: dict[str, Any] = {
     "draws": "uniform",
     "stride": Lengths.stride,
     "sequences": None,
+    "certify": 0,
 }
 # the whole numbers of SQLite and Parquet end here
 _LARGEST = 2**63 - 1
@@ -135,6 +136,9 @@ class RunOptions(BaseModel):
     machine: str | None = None
     # of a user's own labelled sequences, the hash of the sets that they are split into
     sequences: str | None = None
+    # hidden-state updates that a search for a wrong sequence may take, in the trained network and in the polished one;
+    # without any, neither has a verdict
+    certify: int = Field(default=0, ge=0, le=_LARGEST)
 
     @property
     def model_options(self) -> "ModelOptions":

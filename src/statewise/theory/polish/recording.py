@@ -13,10 +13,11 @@ from statewise.errors import NetworkError, RunError
 from statewise.machines import Machine, minimise
 from statewise.models.tracker import StateTracker
 from statewise.runs.directory import NetworkManifest, write_network, write_record
-from statewise.runs.record import RecordedPolish, RecordedScore
+from statewise.runs.record import RecordedPolish, RecordedScore, RecordedVerdict
 from statewise.runs.run import Run
 from statewise.tasks import BEYOND_SYMBOLS, Task, legal_moves
 from statewise.theory.certify import Verdict, certify, prove_horizon
+from statewise.theory.certify.recording import recorded_verdict, written_verdict
 from statewise.theory.network import network_of
 from statewise.theory.polish import Polished, polish_tracker
 from statewise.theory.polish.exact import Exact, make_exact
@@ -104,7 +105,7 @@ def _shortest(run: Run) -> int | None:
 
 
 def polish_recorded(run: Run, show: Show | None = None) -> Run:
-    """Polish a finished run whose options ask for it, test the result as the run was tested, and record it.
+    """Polish a finished run whose options ask for it, test and judge the result as the run was, and record it.
 
     A run that is recorded already is returned as it is, so that an interrupted polish is done again and nothing else.
     """
@@ -128,7 +129,7 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
             scores=tuple(map(RecordedScore.of, scores)),
             rounds=found.rounds,
             seconds=took,
-        )
+        ).model_copy(update=_verdicts(run, found))
         if run.path is not None:
             manifest = polished_manifest(run, found, reached.model_dump())
             _replace(run.path / POLISHED, found, run, manifest)
@@ -136,6 +137,19 @@ def polish_recorded(run: Run, show: Show | None = None) -> Run:
     if run.path is not None:
         write_record(run.path, written)
     return replace(run, record=written)
+
+
+def _verdicts(run: Run, found: Polished) -> dict[str, RecordedVerdict | None]:
+    """Judge a polished network as it is and in whole numbers, where the run's options ask for verdicts."""
+    if run.options is None or not run.options.certify or found.outcome != "converged":
+        return {}
+    began = time.perf_counter()
+    _, exact = exact_network(run, found, None, run.options.seed)
+    took = time.perf_counter() - began
+    return {
+        "verdict": recorded_verdict(run, found.model, run.options.certify),
+        "exact": None if exact is None else written_verdict(exact, took),
+    }
 
 
 def source_of(run: Run) -> LabelledSource:
