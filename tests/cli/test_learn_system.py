@@ -181,7 +181,6 @@ def test_a_program_that_ignores_the_end_of_its_input_is_ended(tmp_path):
 def test_words_of_the_examples_are_independent():
     """The protocol: a word is answered alike whatever came before."""
     words = [word for n in range(1, 5) for word in itertools.product(("coin", "push"), repeat=n)]
-    from statewise.theory.learning.program import Program
 
     with Program(TURNSTILE, 60.0) as asked:
         once = [asked(word) for word in words]
