@@ -152,7 +152,7 @@ def test_bad_files_get_one_sentence_and_leave_nothing(tmp_path, name, content, m
         (["w.jsonl", "--out", "o" * 300], "too long"),
         (["w.jsonl", "--out", "."], "not empty"),
         (["w.jsonl", "--out", "/dev/null/x"], "cannot write"),
-        (["w.jsonl", "--out", "run", "--method", "rpn"], "expected auto, rpni"),
+        (["w.jsonl", "--out", "run", "--method", "rpn"], "expected auto, edsm, rpni"),
         (["w.jsonl", "--out", "run", "--method", "hankel"], "hankel needs the label of the word of no symbols"),
     ],
 )

@@ -27,7 +27,7 @@ from statewise.theory.learning.mealy import from_mealy, mealy_bits, moore_bits, 
 # visits of pairs of states of the prefix tree, in all attempts to merge together
 WORK = 30_000_000
 # how many blue states are compared in each round
-_WINDOWS = (8, 32)
+_WINDOWS = (8, 64)
 # the question that asks a state, and no transition, for its label
 _OWN = -1
 
