@@ -39,6 +39,7 @@ def audit_page(paper: Paper, table: Table | None, records: Sequence[Record], pic
     parts = [
         f"# {TITLE}",
         _result(networks),
+        _missing(table),
         f"![Tested length against proven length]({beside})" if picture.exists() else "",
         _reading(networks),
         *(_section(table, networks, training) for training in TRAININGS),
@@ -98,6 +99,15 @@ def _result(networks: Sequence[Audited]) -> str:
             f"are proven for all lengths as they are, and {exact} once they are written in whole numbers."
         )
     return " ".join(parts).replace(" \n\n", "\n\n")
+
+
+def _missing(table: Table) -> str:
+    """Say how many of the planned runs have no record yet."""
+    cells = [cell for row in table.rows for cell in row.cells]
+    done, planned = sum(len(cell.runs) for cell in cells), sum(cell.planned for cell in cells)
+    if done == planned:
+        return ""
+    return f"**Not complete**: {done} of {planned} planned runs have a record. Each table says how many of a level do."
 
 
 def _reached(networks: Sequence[Audited], training: Training) -> str:
@@ -182,14 +192,15 @@ def _method(paper: Paper, table: Table, records: Sequence[Record]) -> str:
   Tokens are one-hot, and the paper's are a trained embedding. Nothing else differs from
   [it](reproduction/protocol.md), as far as it is known. *Our recipe* is that of
   [recipes](recipes.md).
+- **Networks**: one for each run that has a record; of polished ones, one for each polish that converged. Where a level
+  cannot track the machine, polish finds nothing to solve.
 - **Score**: {words} sequences of each length, drawn at random; 1.00 means that not one was wrong. 0 is chance.
 - **Refuted**: a sequence of the task is known on which the network is wrong, replayed exactly: in whole numbers, or in
   balls that contain the true numbers. It is the shortest that was found, not the shortest there is. *Wrong at* is its
   length.
 - **Proven up to**: every sequence of the task of 2 to so many symbols is answered correctly, by a
-  [bound on errors](theory/trained-networks.md) with all rounding accounted for. More work proves more: as trained,
-  lengths here are mostly those of which all sequences were tried. Medians are over all networks, those without any
-  proof included; of an even number the lower one.
+  [bound on errors](theory/trained-networks.md) with all rounding accounted for. More work proves more. Medians are
+  over all networks, those without any proof included; of an even number the lower one.
 - **In whole numbers**: the polished network is [written in whole numbers](exact-networks.md#polish), and proven equal
   to its machine at every length.
 - **Judged** are the stored weights, in exact arithmetic. Each search may take {config.certify:,} hidden-state updates,

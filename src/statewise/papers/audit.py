@@ -114,6 +114,8 @@ class AuditRow:
     def texts(self) -> list[str]:
         """Return its numbers for a reader, one for each heading."""
         shown = [self.model, f"{self.networks}" if self.networks == self.runs else f"{self.networks} of {self.runs}"]
+        if not self.networks:
+            return [*shown, *[NOTHING] * (len(headings(self.training)) - len(shown))]
         for length in (PAPERS, FAR):
             shown += [f"{self.right[length]}", f"{self.refuted_right[length]}" if self.right[length] else NOTHING]
         shown += [f"{self.refuted}", NOTHING if self.wrong_at is None else length_text(self.wrong_at)]
