@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # above this difference of logits, a file is not the network
 _MOST_DIFFERENCE = 1e-4
-# above this one, what the network's own rounding does is told beside it
+# above this one, what the network's own rounding does is shown beside it
 _USUAL_DIFFERENCE = 1e-5
 _ENDINGS = {"onnx": (".onnx",), "torch": (".pt2",), "c": (".h",), "dot": (".dot", ".gv"), "json": (".json",)}
 # of the C header, the lengths of the words on which it is compared

@@ -30,7 +30,7 @@ def _after(step: Step) -> tuple[str, ...]:
 
 
 def translate(program: ExportedProgram, inputs: list[str], outputs: list[str], name: str) -> ModelProto:
-    """Translate a program of torch.export; what the exporter has no word for is told in one sentence."""
+    """Translate a program of torch.export; what the exporter has no word for becomes one sentence."""
     try:
         with quiet():
             made: Any = torch.onnx.export(

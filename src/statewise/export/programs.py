@@ -28,7 +28,7 @@ _BATCH, _TIME = 3, 4
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what torch says of its own inside away from the user: a failure is told in one sentence."""
+    """Keep what torch says of its own inside away from the user: a failure becomes one sentence."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -139,7 +139,7 @@ def _told(name: str, reason: str) -> Iterator[None]:
     except StatewiseError:
         raise
     except Exception as error:
-        # torch's first sentence is enough, and what follows speaks of its own settings
+        # torch's first sentence is enough, and what follows is about its own settings
         what = shorten(re.split(r"[.!](\s|$)", f"{type(error).__name__}: {error}", maxsplit=1)[0], 120)
         raise NetworkError(
             f"torch.export does not take {name}: {reason} ({what}); export it --to safetensors, or its machine"
