@@ -37,6 +37,12 @@ class FileError(StatewiseError):
     """A file that cannot be written."""
 
 
+class OutputError(StatewiseError):
+    """A result that standard output does not take."""
+
+    exit_code = 1
+
+
 class TooLargeError(StatewiseError):
     """An object larger than the documented bound."""
 

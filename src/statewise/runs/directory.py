@@ -8,8 +8,6 @@ to read: nothing here is ever imported.
 """
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, StoreError, shorten
-from statewise.files import reason_of, write_bytes_whole, write_whole
+from statewise.files import reason_of, whole_folder, write_bytes_whole, write_whole
 from statewise.machines import Machine, identical, read_machine, write_machine
 from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
 from statewise.tasks import Names, Source
@@ -170,17 +168,11 @@ def check_free(directory: Path) -> None:
 def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
     """Fill a new directory, whole or not at all."""
     check_free(directory)
-    aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:
-        aside.mkdir(parents=True)
-        fill(aside)
-        if directory.is_dir():
-            directory.rmdir()
-        os.replace(aside, directory)
+        with whole_folder(directory) as aside:
+            fill(aside)
     except OSError as error:
         raise RunError(f'cannot write "{shorten(directory)}": {reason_of(error)}; use another directory') from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_same(directory: Path, options: RunOptions, source: Source) -> None:

@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from statewise.errors import CheckpointWriteError, RunError, shorten
-from statewise.files import reason_of
+from statewise.files import reason_of, remove_strays_in, swapped_file, sync_folder
 
 MANIFEST = "manifest.json"
 
@@ -31,24 +31,32 @@ def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], val
     # never the name of a folder that stands there, least of all of the one that counts now
     number = next(n for n in itertools.count() if not (directory / f"{name}-{n}").exists())
     folder = directory / f"{name}-{number}"
-    aside = directory / f".{MANIFEST}.{os.getpid()}"
     try:
         folder.mkdir(parents=True)
         for file, content in contents.items():
             _write_through(folder / file, content)
-        _sync_folder(folder)
-        _write_through(aside, json.dumps({"folder": folder.name, "sha256": hashes}).encode())
-        os.replace(aside, directory / MANIFEST)
+        sync_folder(folder)
+        with swapped_file(directory / MANIFEST) as stream:
+            stream.write(json.dumps({"folder": folder.name, "sha256": hashes}).encode())
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        aside.unlink(missing_ok=True)
         raise CheckpointWriteError(
             f'cannot write a checkpoint in "{shorten(directory)}": {reason_of(error)}; the one before stays; make room'
         ) from None
-    _sync_folder(directory)
-    for other in directory.glob("step-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+    _keep_only(directory, folder.name)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what a kill left in a directory: checkpoints that do not count, and files that were written aside."""
+    remove_strays_in(directory)
+    try:
+        counts = json.loads((directory / MANIFEST).read_bytes())["folder"]
+    except FileNotFoundError:
+        counts = None
+    except (OSError, ValueError, KeyError, TypeError):
+        # damage is for those who read it
+        return
+    _keep_only(directory, counts)
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -80,16 +88,14 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return apart
 
 
+def _keep_only(directory: Path, name: str | None) -> None:
+    for other in directory.glob("step-*"):
+        if other.name != name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 def _write_through(file: Path, content: bytes) -> None:
     with file.open("wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
