@@ -83,6 +83,10 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class BusyError(RunError):
+    """A run directory in which another process is training."""
+
+
 class CheckpointWriteError(RunError):
     """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
 

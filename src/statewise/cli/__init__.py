@@ -1,7 +1,8 @@
 """The command line: a thin shell around the functions of `statewise.commands`.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong,
-130 interrupted. Modules that need torch are imported only by the commands that use them.
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong, 130
+interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Modules that need torch are
+imported only by the commands that use them.
 """
 
 import logging
@@ -40,6 +41,7 @@ from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
 from statewise.errors import StatewiseError, shorten
 from statewise.files import FULL, reason_of
+from statewise.interruption import Interrupted, listen
 
 app = typer.Typer(
     name="statewise",
@@ -116,6 +118,7 @@ def _group(
 def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
     guard_streams()
+    listen()
     # what takes a while without progress is said on stderr
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     logging.getLogger("statewise").setLevel(logging.INFO)
@@ -128,8 +131,10 @@ def main() -> None:
         code = fail(str(error), error.exit_code)
     except typer.exceptions.TyperException as error:
         code = fail(error.format_message(), error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        code = fail("interrupted; what was saved stays, and the same command goes on from there", 130)
+    except (typer.Abort, KeyboardInterrupt) as error:
+        stop = error if isinstance(error, Interrupted) else error.__cause__
+        stop = stop if isinstance(stop, Interrupted) else Interrupted()
+        code = fail(str(stop), stop.exit_code)
     except MemoryError:
         code = fail("there is not enough memory for this; use smaller sizes", 1)
     except RuntimeError as error:

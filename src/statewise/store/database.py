@@ -1,18 +1,17 @@
 """The store's SQLite file: its tables, its format, the lock of its one writer, and its errors in one sentence."""
 
-import fcntl
 import os
 import re
 import secrets
-import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from statewise.errors import StoreError, StoreWriteError, shorten
 from statewise.files import reason_of
+from statewise.locks import HeldError, NoLocksError, take_lock
 from statewise.runs.directory import CONFIG, NETWORK
 from statewise.store.rows import COLUMNS
 
@@ -107,34 +106,26 @@ def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
         )
 
 
-def take_lock(directory: Path) -> int:
+def lock_store(directory: Path) -> int:
     """Take the writer's lock, which the system releases when the process ends, however it ends."""
     if any((directory / file).exists() for file in (CONFIG, NETWORK)):
         raise StoreError(f'"{shorten(directory)}" is the directory of a run; give the store a directory of its own')
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        return take_lock(directory / LOCK)
+    except HeldError as error:
+        raise StoreError(
+            f'"{shorten(directory)}" is being written by {shorten(error)}; wait for it, or stop it'
+        ) from None
+    except NoLocksError as error:
+        raise StoreError(
+            f'the file system of "{shorten(directory)}" has no locks ({shorten(error)}), so that two writers could not '
+            "be told apart; put the store on another disk, such as a local one"
+        ) from None
     except OSError as error:
         raise StoreError(
             f'cannot write in "{shorten(directory)}": {reason_of(error)}; choose another place for the store'
         ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.read(lock, 200).decode(errors="replace").strip() or "another process"
-        os.close(lock)
-        raise StoreError(
-            f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
-        ) from None
-    # a store that was removed in the meantime took its lock along; the next one has another
-    if os.fstat(lock).st_nlink == 0:
-        os.close(lock)
-        return take_lock(directory)
-    # who holds it is for people to read, and may not fit on a full disk
-    with suppress(OSError):
-        os.ftruncate(lock, 0)
-        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-    return lock
 
 
 @contextmanager

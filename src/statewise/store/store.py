@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 
 from statewise.errors import StoreError, shorten
 from statewise.runs.record import Record, parse_record
-from statewise.store.database import DATABASE, LOCK, connect, damaged, read_meta, take_lock, translated
+from statewise.store.database import DATABASE, LOCK, connect, damaged, lock_store, read_meta, translated
 from statewise.store.rows import COLUMNS, StoredRun
 
 # weights of models up to this size are kept beside their records
@@ -50,7 +50,7 @@ class Store:
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
         """Open a store to read it, or to write to it; a writer begins one where there is none."""
-        lock = take_lock(directory) if write else None
+        lock = lock_store(directory) if write else None
         connection = None
         try:
             connection = connect(directory, write)

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from statewise.errors import CheckpointWriteError, RunError, shorten
 from statewise.files import reason_of, remove_strays_in, swapped_file, sync_folder
 
 MANIFEST = "manifest.json"
+_FOLDER = re.compile(r"step-[0-9]+-[0-9]+")
 
 
 def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -89,8 +91,8 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _keep_only(directory: Path, name: str | None) -> None:
-    for other in directory.glob("step-*"):
-        if other.name != name:
+    for other in directory.glob("step-*-*"):
+        if other.name != name and _FOLDER.fullmatch(other.name):
             shutil.rmtree(other, ignore_errors=True)
 
 
