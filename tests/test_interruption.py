@@ -1,11 +1,11 @@
 """Ctrl-C, SIGTERM and SIGHUP save and end alike; twice means at once; going on is as never having stopped."""
 
+import json
 import signal
 import sys
 
 import pytest
 
-from statewise import cli
 from statewise.interruption import SIGNALS, Interrupted, _Process, deferred, listen
 from statewise.runs import PlannedRun, execute, execute_one
 from statewise.store import Store
@@ -33,11 +33,12 @@ def listening():
 
 
 def _interrupt_at(monkeypatch, step, number):
-    """Send a signal while a batch is drawn for a step."""
-    real = Training.batch
+    """Send a signal while the first batch is drawn for a step."""
+    real, sent = Training.batch, []
 
     def batch(training):
-        if training.step == step:
+        if training.step == step and not sent:
+            sent.append(number)
             signal.raise_signal(number)
         return real(training)
 
@@ -90,24 +91,37 @@ def test_without_a_directory_it_says_that_nothing_is_kept(monkeypatch):
         execute_one(PlannedRun(job("parity").options), _quiet)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize(
-    "command", ["certify RUN", "polish RUN --out NEW", "extract RUN --out NEW", "learn FILE --out NEW"]
-)
-def test_other_long_commands_end_alike_and_write_nothing(command, number, tmp_path, monkeypatch, capsys, listening):
-    def interrupted(*given):
-        signal.raise_signal(number)
+_COMMANDS = """
+import importlib, io, json, signal, sys
+from statewise import cli
+from statewise.interruption import SIGNALS, _Process
 
-    name = command.split()[0]
-    monkeypatch.setattr(f"statewise.commands.{name}.{'read_words' if name == 'learn' else 'load'}", interrupted)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["statewise", *command.split()])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == CODES[number]
-    said = f"interrupted by {SAID[number]}; all files are whole, and the same command begins anew"
-    assert capsys.readouterr().err.strip() == f"statewise: {said}"
+def interrupted(number):
+    return lambda *given: signal.raise_signal(number)
+
+found = []
+for line in ("certify RUN", "polish RUN --out NEW", "extract RUN --out NEW", "learn FILE --out NEW"):
+    for number in SIGNALS:
+        module = importlib.import_module(f"statewise.commands.{line.split()[0]}")
+        setattr(module, "read_words" if line.startswith("learn") else "load", interrupted(number))
+        sys.argv, sys.stderr, _Process.asked = ["statewise", *line.split()], io.StringIO(), None
+        try:
+            cli.main()
+        except SystemExit as ended:
+            found.append([number, ended.code, sys.stderr.getvalue()])
+print(json.dumps(found), file=sys.__stdout__)
+"""
+
+
+def test_commands_that_keep_nothing_end_alike_and_write_nothing(tmp_path):
+    with started([sys.executable, "-c", _COMMANDS], cwd=tmp_path) as process:
+        out, said = process.communicate()
+    found = json.loads(out)
+    assert len(found) == 4 * len(SIGNALS), said
+    for number, code, line in found:
+        assert code == CODES[number]
+        ends = "all files are whole, and the same command begins anew"
+        assert line == f"statewise: interrupted by {SAID[number]}; {ends}\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -132,9 +132,11 @@ class WrongAnswerError(StatewiseError):
 
 
 class StoppedError(StatewiseError):
-    """A command that reads for ever, ended by Ctrl-C."""
+    """A command that was asked to end: by Ctrl-C, or by the signal that its exit code names."""
 
-    exit_code = 130
+    def __init__(self, said: str, exit_code: int = 130) -> None:
+        super().__init__(said)
+        self.exit_code = exit_code
 
 
 class ToolMissingError(StatewiseError):

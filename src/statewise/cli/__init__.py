@@ -132,8 +132,7 @@ def main() -> None:
     except typer.exceptions.TyperException as error:
         code = fail(error.format_message(), error.exit_code)
     except (typer.Abort, KeyboardInterrupt) as error:
-        stop = error if isinstance(error, Interrupted) else error.__cause__
-        stop = stop if isinstance(stop, Interrupted) else Interrupted()
+        stop = error if isinstance(error, Interrupted) else Interrupted()
         code = fail(str(stop), stop.exit_code)
     except MemoryError:
         code = fail("there is not enough memory for this; use smaller sizes", 1)

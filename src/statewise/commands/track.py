@@ -105,9 +105,8 @@ def track(
                             write("\n".join(answers) + "\n")
         except KeyboardInterrupt as stop:
             ended = "" if last is None else f"; the last answer is {shorten(last)}"
-            stopped = StoppedError(f"interrupted after {count:,} symbols{ended}")
-            stopped.exit_code = Interrupted.of(stop, "").exit_code
-            raise stopped from None
+            code = Interrupted.of(stop, "").exit_code
+            raise StoppedError(f"interrupted after {count:,} symbols{ended}", code) from None
     return Tracked(count, last, "table" if table else "network", says)
 
 

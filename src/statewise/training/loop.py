@@ -186,8 +186,10 @@ def _save(session: Session) -> None:
         return
     tensors, values = session.training.state()
     values = {**values, "history": [asdict(metrics) for metrics in session.history]}
-    write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
-    session.saved = session.training.step
+    with deferred() as request:
+        write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
+        session.saved = session.training.step
+    request.check()
 
 
 def _finish(session: Session) -> Outcome:
