@@ -36,11 +36,20 @@ class Pack:
         jobs: the runs.
         seconds: what they are expected to take.
         attempt: how often they have been attempted before.
+        losses: how often what they ran on was lost, through no fault of theirs.
     """
 
     jobs: tuple[Job, ...]
     seconds: float
     attempt: int = 0
+    losses: int = 0
+
+    def again(self, keys: Iterable[str]) -> "Pack":
+        """Return the runs with these keys as they were, for another node."""
+        wanted = set(keys)
+        left = tuple(job for job in self.jobs if job.key in wanted)
+        each = self.seconds / len(self.jobs)
+        return Pack(left, each * len(left), self.attempt, self.losses + 1)
 
     def split(self, keys: Iterable[str]) -> list["Pack"]:
         """Return smaller packs of the runs with these keys for the next attempt: first about the root, then singles."""
@@ -50,7 +59,7 @@ class Pack:
         size = max(1, min(size, len(left)))
         each = self.seconds / len(self.jobs)
         return [
-            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1)
+            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1, self.losses)
             for i in range(0, len(left), size)
         ]
 

@@ -12,7 +12,7 @@ from statewise.errors import StoreWriteError, shorten
 from statewise.interruption import Interrupted
 from statewise.runs.record import Record
 from statewise.store import Store
-from statewise.sweep.engine import Died, Done, Engine, Event, Progressed, Stuck
+from statewise.sweep.engine import Died, Done, Engine, Event, Lost, Progressed, Stuck
 from statewise.sweep.jobs import Job
 from statewise.sweep.packs import Pack
 from statewise.sweep.work import failed_record
@@ -20,6 +20,9 @@ from statewise.wording import counted
 
 WORK = "work"
 _MOST_RETRIES = 3
+# of what a pack runs on, which costs none of its attempts
+_MOST_LOSSES = 7
+_LOSING = f"what runs one pack was lost {_MOST_LOSSES + 1} times"
 _PATIENCE = 1.0
 
 
@@ -147,6 +150,12 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
                 progress.shares.pop(id(pack), None)
         case Stuck(reason=reason):
             raise StoreWriteError(f"{reason}; the runs recorded so far stay; start again then")
+        case Lost(reason=reason):
+            left = open_jobs.pop(id(pack))
+            progress.shares.pop(id(pack), None)
+            if pack.losses >= _MOST_LOSSES:
+                raise StoreWriteError(f"{_LOSING} ({reason}); the runs recorded so far stay; start again then")
+            waiting.appendleft(pack.again(left))
         case Died(reason=reason):
             left = open_jobs.pop(id(pack))
             progress.shares.pop(id(pack), None)
