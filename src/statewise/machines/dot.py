@@ -262,7 +262,8 @@ def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: M
     outputs = [nothing, *seen]
     classes = list(dict.fromkeys(outputs))
     state_names = [f"{MISSING if q is None else q}/{output or ''}" for q, output in waiting]
-    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, _distinct(state_names))
+    split = _distinct(state_names)
+    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, split, mealy_states=len(states))
 
 
 def _distinct(names: list[str]) -> list[str]:
