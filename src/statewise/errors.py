@@ -133,6 +133,10 @@ class ToolMissingError(StatewiseError):
     exit_code = 1
 
 
+class TorchMissingError(ToolMissingError):
+    """torch is not installed."""
+
+
 class ContradictionError(Exception):
     """Two proofs that contradict each other: a fault of this library, which no caller can cause or should catch."""
 

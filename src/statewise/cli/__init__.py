@@ -38,7 +38,8 @@ from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
 from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
-from statewise.errors import StatewiseError
+from statewise.errors import StatewiseError, TorchMissingError
+from statewise.rooms import torch_missing
 
 app = typer.Typer(
     name="statewise",
@@ -135,6 +136,10 @@ def main() -> None:
         if "allocate memory" not in str(error):
             raise
         code = fail("there is not enough memory for this; use smaller sizes", 1)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        code = fail(torch_missing("this command"), TorchMissingError.exit_code)
     except BrokenPipeError:
         # the reader went away; nothing more can be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

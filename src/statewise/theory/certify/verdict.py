@@ -168,6 +168,7 @@ def _judge_trained(
         say("searching powers of words by repeated squaring")
         drift = search_by_drift(network, minimal, shortest, legal)
         found = drift.counterexample
+        tried += [drift.skipped] * bool(drift.skipped)
         tried += [f"powers of {drift.loops} words by repeated squaring, up to {drift.times:.0e} times"] * bool(
             drift.loops
         )
