@@ -9,11 +9,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from statewise.training.metrics import Metrics
-from statewise.wording import duration
+from statewise.wording import duration, visible
 
 if TYPE_CHECKING:
     from statewise.sweep import Progress
@@ -104,7 +104,7 @@ class Log(Sink):
             return
         self._last = self._clock()
         ends = "" if left is None else f"  about {duration(left)} left"
-        self._write(f"{time.strftime('%H:%M:%S')}  {update.text}{ends}")
+        self._write(visible(f"{time.strftime('%H:%M:%S')}  {update.text}{ends}"))
 
     def end(self) -> None:
         """Leave the log as it is."""
@@ -126,6 +126,7 @@ class Bar(Sink):
 
     def show(self, update: Update) -> None:
         """Draw the bar anew."""
+        update = replace(update, what=visible(update.what), detail=visible(update.detail))
         left = self._countdown.show(update.left)
         ends = "" if left is None else f"  about {duration(left)} left"
         if update.lasting:

@@ -14,6 +14,7 @@ from statewise.runs.directory import (
     CONFIG,
     NETWORK,
     NetworkManifest,
+    check_directory,
     read_manifest,
     read_options,
     read_record,
@@ -252,6 +253,7 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
     directory = Path(run)
     if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
         raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
+    check_directory(directory)
     source = read_source(directory)
     manifest = read_manifest(directory)
     if manifest is not None:

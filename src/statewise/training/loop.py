@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from statewise.errors import RunError
+from torch import Tensor
+
+from statewise.errors import RunError, shorten
 from statewise.models.interface import SequenceModel
 from statewise.tasks import SequenceTask
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
@@ -115,12 +117,29 @@ def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan)
 def _resume(session: Session) -> None:
     saved = None if session.directory is None else read_checkpoint(session.directory)
     if saved is not None:
-        tensors, values = saved
-        session.training.restore(tensors, values)
-        # "looks" is what earlier versions called it
-        written = values["looks"] if "looks" in values else values["history"]
-        session.history = [Metrics(**(metrics | {"scores": tuple(metrics["scores"])})) for metrics in written]
+        try:
+            _restore(session, *saved)
+        except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(
+                f'the checkpoint in "{shorten(session.directory)}" is none of this training ({shorten(error, 100)}); '
+                "start anew"
+            ) from None
     session.began = time.perf_counter() - (session.history[-1].seconds if session.history else 0.0)
+
+
+def _restore(session: Session, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    training = session.training
+    training.restore(tensors, values)
+    if not 0 <= training.step <= training.optimisation.steps:
+        raise ValueError(f"step {training.step:,} of {training.optimisation.steps:,}")
+    training.check_finite()
+    if training.diverged:
+        raise RunError(f'the weights in "{shorten(session.directory)}" are not finite; start anew')
+    # "looks" is what earlier versions called it
+    written = values["looks"] if "looks" in values else values["history"]
+    session.history = [Metrics(**(metrics | {"scores": tuple(metrics["scores"])})) for metrics in written]
 
 
 def _in_step(indices: list[int], sessions: Sequence[Session]) -> list[list[int]]:
