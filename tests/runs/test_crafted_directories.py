@@ -120,12 +120,13 @@ def mutated_weights(content: bytes) -> Iterator[tuple[str, bytes]]:
 def places(tmp_path_factory):
     """Run directories of each kind: trained, compiled, of own sequences, and half-way."""
     folder = tmp_path_factory.mktemp("runs")
-    sw.train("parity", "full", hidden=2, steps=4, out=folder / "trained")
+    small = {"model": "full", "hidden": 2, "steps": 4, "every": 2, "words": 4, "test_lengths": [5], "probe": [5]}
+    sw.train(config={"task": "parity", **small}, out=folder / "trained")
     sw.compile("parity", out=folder / "compiled")
-    words = [(["a", "b"] * (n % 3 + 1), n % 2) for n in range(12)]
+    words = [(["a", "b"] * n + ["a"], n % 2) for n in range(40)]
     file = folder / "words.jsonl"
     file.write_text("".join(json.dumps({"word": word, "label": str(label)}) + "\n" for word, label in words))
-    sw.train(words=file, model="full", hidden=2, steps=4, out=folder / "words")
+    sw.train(words=file, config=small | {"test_lengths": [31], "probe": [31]}, out=folder / "words")
     shutil.copytree(folder / "trained", folder / "half")
     (folder / "half" / "record.json").unlink()
     return folder

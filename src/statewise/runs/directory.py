@@ -68,7 +68,7 @@ class NetworkManifest(BaseModel):
     format: int = FORMAT
     origin: Origin
     model: str
-    hidden: int = Field(ge=1)
+    hidden: int = Field(ge=1, le=100_000)
     readout: Literal["plain", "normalised"] = "normalised"
     how: str = ""
     shortest: int | None = Field(default=None, ge=0)

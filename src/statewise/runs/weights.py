@@ -9,6 +9,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from statewise.errors import RunError, UnreadableError, shorten
+from statewise.expressions import Call, parse
 from statewise.models import SequenceModel, StateTracker, is_own
 from statewise.runs.directory import begin_directory, write_aside, write_record
 from statewise.tasks import Source, count_tokens
@@ -28,6 +29,7 @@ _METRICS = {field.name for field in fields(Metrics)}
 def load_model(run: "Run") -> SequenceModel:
     """Rebuild the network of a run directory, or of a run of a store."""
     tensors = kept_tensors(run)
+    _check_sizes(run, tensors)
     if run.options is not None:
         if is_own(run.options.model) and run.own is None:
             place = "a directory" if run.kept is None else "a store"
@@ -41,6 +43,18 @@ def load_model(run: "Run") -> SequenceModel:
         given = run.manifest
         model = StateTracker(run.source.symbols, run.source.classes, given.hidden, given.model, readout=given.readout)
     return rebuild(model, tensors, str(run.where))
+
+
+def _check_sizes(run: "Run", tensors: Mapping[str, Tensor]) -> None:
+    """Refuse sizes that no kept tensor has, before memory is taken for them."""
+    named = parse(run.name) if not is_own(run.name) else None
+    numbers = [] if not isinstance(named, Call) else [*named.args, *named.kwargs.values()]
+    sizes = [number for number in numbers if isinstance(number, int)]
+    sizes += [run.options.hidden, run.options.embedding] if run.options is not None else []
+    sizes += [run.manifest.hidden] if run.manifest is not None else []
+    most = max((len(tensors), *(side for value in tensors.values() for side in value.shape)), default=0)
+    if max(sizes, default=0) > most:
+        raise RunError(f'the weights in "{shorten(run.where)}" are not those of {shorten(run.name)}; make it anew')
 
 
 def kept_tensors(run: "Run") -> dict[str, Tensor]:

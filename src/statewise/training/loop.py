@@ -1,5 +1,6 @@
 """The training loop, on one page: resume, train, evaluate, save, stop, test. One run or many go the same way."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
@@ -19,6 +21,7 @@ from statewise.training.plans import EvaluationPlan
 from statewise.training.state import Training
 from statewise.training.step import advance, check_alike
 
+_HISTORY = TypeAdapter(tuple[Metrics, ...])
 # called after each evaluation with the member's number, what was measured, and how many steps there are in all
 Show = Callable[[int, Metrics, int], None]
 
@@ -139,7 +142,11 @@ def _restore(session: Session, tensors: dict[str, Tensor], values: dict[str, Any
         raise RunError(f'the weights in "{shorten(session.directory)}" are not finite; start anew')
     # "looks" is what earlier versions called it
     written = values["looks"] if "looks" in values else values["history"]
-    session.history = [Metrics(**(metrics | {"scores": tuple(metrics["scores"])})) for metrics in written]
+    session.history = list(_HISTORY.validate_json(json.dumps(written), strict=True))
+    for metrics in session.history:
+        within = all(-1 <= score <= 1 for score in metrics.scores) and 0 <= metrics.step <= training.step
+        if not within or len(metrics.scores) != len(session.evaluation.probe):
+            raise ValueError(f"the evaluation at step {metrics.step:,}")
 
 
 def _in_step(indices: list[int], sessions: Sequence[Session]) -> list[list[int]]:
