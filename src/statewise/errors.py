@@ -37,6 +37,10 @@ class FileError(StatewiseError):
     """A file that cannot be written."""
 
 
+class UnreadableError(StatewiseError):
+    """A file that cannot be read within the bounds of `statewise.reading`; its text is the reason alone."""
+
+
 class TooLargeError(StatewiseError):
     """An object larger than the documented bound."""
 
@@ -105,6 +109,10 @@ class StoreError(StatewiseError):
     """A store that cannot be read, or that another process writes to."""
 
 
+class DamagedStoreError(StoreError):
+    """A store whose files are not what was written."""
+
+
 class StoreWriteError(StoreError):
     """A store that stops taking records, such as on a full disk; what it holds stays."""
 
@@ -153,7 +161,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
 
 def shorten(text: object, limit: int = 60) -> str:
     """Cut a value to one short printable line, so that a message stays one sentence whatever was typed."""
-    line = "".join(character if character.isprintable() else "?" for character in str(text))
+    # no more is looked at than is shown
+    line = "".join(character if character.isprintable() else "?" for character in str(text)[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
