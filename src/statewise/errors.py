@@ -41,6 +41,12 @@ class UnreadableError(StatewiseError):
     """A file that cannot be read within the bounds of `statewise.reading`; its text is the reason alone."""
 
 
+class OutputError(StatewiseError):
+    """A result that standard output does not take."""
+
+    exit_code = 1
+
+
 class TooLargeError(StatewiseError):
     """An object larger than the documented bound."""
 
