@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from statewise.commands.certify import certify
     from statewise.commands.check import check
     from statewise.commands.check_model import check_model
+    from statewise.commands.check_store import check_store
     from statewise.commands.compare import compare
     from statewise.commands.compile import compile
     from statewise.commands.demo import demo
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "commands.check_model": ("check_model",),
+    "commands.check_store": ("check_store",),
     "commands.compare": ("compare",),
     "commands.compile": ("compile",),
     "commands.demo": ("demo",),
@@ -104,6 +106,7 @@ __all__ = [
     "certify",
     "check",
     "check_model",
+    "check_store",
     "compare",
     "compile",
     "demo",

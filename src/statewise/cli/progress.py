@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.stages import Stage, heard_by
 from statewise.training.metrics import Metrics
-from statewise.wording import duration
+from statewise.wording import duration, visible
 
 if TYPE_CHECKING:
     from statewise.sweep import Progress
@@ -175,7 +175,7 @@ class Log(Sink):
             self._written = now
         what = self._command if self._last is None else self._last.text
         parts = (time.strftime("%H:%M:%S"), what, f"{duration(now - self._began)} so far", self._countdown.text)
-        self._write("  ".join(part for part in parts if part))
+        self._write(visible("  ".join(part for part in parts if part)))
 
     def _changed(self, update: Update) -> None:
         self.tick()
@@ -217,6 +217,7 @@ class Bar(Sink):
 
     def _changed(self, update: Update) -> None:
         """Draw the bar anew, if the last drawing is old enough."""
+        update = replace(update, what=visible(update.what), detail=visible(update.detail))
         if not self._shown:
             self._progress.start()
             self._shown = True
