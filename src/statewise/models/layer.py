@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -189,7 +190,7 @@ class BilinearRNN(Pretrained):
             return self._forward_packed(x, h0, lengths)
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with _without_autocast(batched.device.type):
             for layer in range(self.num_layers):
                 sides = []
                 for place in range(layer * self._directions, (layer + 1) * self._directions):
@@ -209,7 +210,7 @@ class BilinearRNN(Pretrained):
         self._check_one_direction("step reads one input after the other")
         self._check_step(x_t, state)
         finals = []
-        with torch.autocast(device_type=x_t.device.type, enabled=False):
+        with _without_autocast(x_t.device.type):
             value = x_t.to(self.initial_state.dtype)
             for layer, transition in enumerate(self.transitions):
                 h = transition.act(transition.coefficients(value), state[layer].to(value.dtype))
@@ -236,7 +237,7 @@ class BilinearRNN(Pretrained):
         batched, state, valid = self._arrange(x, h0, lengths)
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with _without_autocast(batched.device.type):
             for layer, transition in enumerate(self.transitions):
                 (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)
                 finals.append(final)
@@ -343,15 +344,15 @@ class BilinearRNN(Pretrained):
     def _check_kind(self, x: Tensor, name: str = "a tensor", converted: bool = False) -> None:
         """Refuse a tensor of another dtype, unless it can be converted, on another device, or of another layout."""
         dtype, device = self.initial_state.dtype, self.initial_state.device
-        autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
-        if x.dtype != dtype and not autocast and not (converted and x.is_floating_point()):
-            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
         if x.device != device:
             raise InputError(f"the weights are on the device {device}, got {name} on {x.device}; move one to the other")
+        converted = x.is_floating_point() and (
+            converted or (device.type != "meta" and torch.is_autocast_enabled(device.type))
+        )
+        if x.dtype != dtype and not converted:
+            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
         if x.layout != torch.strided:
-            raise InputError(
-                f"got {name} of layout {x.layout}; expected one in memory as a whole; call to_dense() on it"
-            )
+            raise InputError(f"got {name} of layout {x.layout}; expected a dense one; call to_dense()")
 
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
         self._check_kind(x_t)
@@ -397,3 +398,8 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 def _is_zero(state: Tensor) -> bool:
     """Return whether a state in memory is all zeros; one that cannot be looked at is not."""
     return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())
+
+
+def _without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Keep the dtype of the weights; the meta device knows of no other."""
+    return nullcontext() if device == "meta" else torch.autocast(device_type=device, enabled=False)
