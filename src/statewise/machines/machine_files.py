@@ -31,8 +31,8 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
     try:
         text = read_text(file, MAX_FILE_BYTES)
     except UnreadableError as error:
-        kind = TooLargeError if isinstance(error, TooLargeError) else MachineFileError
-        raise kind(f'cannot read "{shorten(path)}": {error}; give the path of a machine file') from None
+        refused = TooLargeError if isinstance(error, TooLargeError) else MachineFileError
+        raise refused(f'cannot read "{shorten(path)}": {error}; give the path of a machine file') from None
     try:
         machine = from_json(text) if file.suffix.lower() == ".json" else from_dot(text, kind, complete)
     except (MachineError, MachineFileError, TooLargeError) as error:

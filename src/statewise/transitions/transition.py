@@ -176,5 +176,5 @@ def has_overflowed(product: Float[Tensor, "*shape"]) -> bool:
     Products that overflow may have opposite signs, and their sum in float64 is then the right infinity, or finite.
     """
     known = type(product) is Tensor and not is_functorch_wrapped_tensor(product) and product.device.type == "cpu"
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return product.dtype == torch.float32 and known and not traced and not bool(product.isfinite().all())
