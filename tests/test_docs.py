@@ -23,7 +23,8 @@ NOT_RUN = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 SHELL, SHOWN = ("bash", "console"), ("text", "toml", "json")
 # shell lines that are not run as they stand: installing is what `make` does, and its targets run this test
 INSTALL, MAKE = "pip install ", "make "
-LONGEST_README = 120
+LONGEST_README, MOST_WORDS, LONGEST_TABLE = 120, 2_000, 32
+FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,14 @@ def commands_of(block: Block) -> list[tuple[str, list[str]]]:
 def timeless(line: str) -> str:
     """Leave out of a line what depends on the computer: how long things took, and digits that are rounding errors."""
     return re.sub(r"^seconds .*|\d[\d,.]* s\b|residual \S+|up to [\d,]{12,} symbols", "...", line)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_are_short_and_long_tables_folded(page):
+    unfolded = FOLDED.sub("", page.read_text(encoding="utf-8"))
+    assert len(unfolded.split()) <= MOST_WORDS
+    tables = re.findall(r"(?:^\|.*\n)+", unfolded, re.MULTILINE)
+    assert max((table.count("\n") for table in tables), default=0) <= LONGEST_TABLE
 
 
 def test_readme_shows_the_demo_and_fits_its_bounds():

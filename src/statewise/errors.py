@@ -4,7 +4,7 @@ A message is one sentence in three parts: what was wrong (with the value), what 
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class StatewiseError(ValueError):
@@ -39,6 +39,12 @@ class FileError(StatewiseError):
 
 class UnreadableError(StatewiseError):
     """A file that cannot be read within the bounds of `statewise.reading`; its text is the reason alone."""
+
+
+class OutputError(StatewiseError):
+    """A result that standard output does not take."""
+
+    exit_code = 1
 
 
 class TooLargeError(StatewiseError):
@@ -164,3 +170,23 @@ def shorten(text: object, limit: int = 60) -> str:
     # no more is looked at than is shown
     line = "".join(character if character.isprintable() else "?" for character in str(text)[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
+    """Cut names to short printable texts; no two different names look alike, if need be since less is cut."""
+    longest = max((len(name) for name in names), default=0)
+    for length in range(limit, max(limit, longest) + 1):
+        cut = {name: shorten(name, length) for name in names}
+        if len(set(cut.values())) < len(cut):
+            cut = {name: _without_middle(name, length) for name in names}
+        if len(set(cut.values())) == len(cut):
+            return [cut[name] for name in names]
+    # different characters that cannot be printed look alike
+    number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    return [f"{number[name]}:{shorten(name, limit)}" for name in names]
+
+
+def _without_middle(name: str, limit: int) -> str:
+    line = shorten(name, max(len(name), 1))
+    front = (limit - 1) // 2
+    return line if len(line) <= limit else f"{line[:front]}…{line[len(line) - (limit - 1 - front) :]}"

@@ -5,7 +5,6 @@ Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or 
 """
 
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -14,6 +13,7 @@ import typer
 from statewise import __version__
 from statewise.cli.groups import Entry, Grouped
 from statewise.cli.shell import command, fail
+from statewise.cli.streams import guard_streams
 from statewise.commands.bench import bench
 from statewise.commands.certify import certify
 from statewise.commands.check import check
@@ -39,7 +39,8 @@ from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
 from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
-from statewise.errors import StatewiseError
+from statewise.errors import StatewiseError, shorten
+from statewise.files import FULL, reason_of
 from statewise.wording import visible
 
 app = typer.Typer(
@@ -124,8 +125,7 @@ class _Visible(logging.Formatter):
 
 def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
-    # a terminal that cannot show a character shows a question mark
-    sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    guard_streams()
     # what takes a while without progress is said on stderr
     said = logging.StreamHandler(sys.stderr)
     said.setFormatter(_Visible("%(message)s"))
@@ -135,6 +135,7 @@ def main() -> None:
     sys.path.insert(0, "")
     try:
         code = app(standalone_mode=False, prog_name="statewise")
+        sys.stdout.flush()
     except StatewiseError as error:
         code = fail(str(error), error.exit_code)
     except typer.exceptions.TyperException as error:
@@ -148,7 +149,11 @@ def main() -> None:
             raise
         code = fail("there is not enough memory for this; use smaller sizes", 1)
     except BrokenPipeError:
-        # the reader went away; nothing more can be written, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # the reader went away
         code = 1
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = "" if error.filename is None else f' "{shorten(error.filename)}"'
+        code = fail(f"cannot write{where}: {reason_of(error)}; what is there stays; make room", 1)
     sys.exit(code if isinstance(code, int) else 0)

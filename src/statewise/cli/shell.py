@@ -82,13 +82,13 @@ def command(
         for p in parameters:
             if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
                 given[p.name] = numbers_of(p.name, given[p.name])
-        if "show" in signature.parameters:
+        if streams:
+            result = function(**given)
+        else:
             from statewise.cli.progress import progress_of
 
             with progress_of(function.__name__) as show:
-                result = function(**given, show=show)
-        else:
-            result = function(**given)
+                result = function(**given, **({"show": show} if "show" in signature.parameters else {}))
         if show_json or not streams:
             # the escapes are those of JSON, too
             print(visible(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result)))

@@ -267,7 +267,8 @@ def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: M
     if sum(len(q or MISSING) + len(output or "") for q, output in waiting) > _MAX_NAMES:
         raise TooLargeError(f"the states of the Moore form have names of over {_MAX_NAMES:,} characters; shorten them")
     state_names = [f"{MISSING if q is None else q}/{output or ''}" for q, output in waiting]
-    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, _distinct(state_names))
+    split = _distinct(state_names)
+    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, split, mealy_states=len(states))
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -35,6 +35,11 @@ class Pretrained(nn.Module, ABC):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor that build this network again, up to its weights."""
 
+    @classmethod
+    def earlier_arguments(cls) -> dict[str, Any]:
+        """Return arguments that networks saved before they existed are built with."""
+        return {}
+
     def save_pretrained(self, directory: str | os.PathLike[str]) -> Path:
         """Save arguments and weights into a directory, which is made if need be; return its path."""
         return write_pretrained(directory, self, type(self).__name__, self.arguments())
@@ -48,7 +53,7 @@ class Pretrained(nn.Module, ABC):
                 f'"{shorten(directory)}" holds a {shorten(config.get("class"))}, not a {cls.__name__}; '
                 "load it with that class"
             )
-        return restored(directory, config, tensors, lambda: cls(**config["arguments"]))
+        return restored(directory, config, tensors, lambda: cls(**cls.earlier_arguments() | config["arguments"]))
 
 
 def write_pretrained(

@@ -60,8 +60,8 @@ class RotationForm(SequenceForm[Rotation]):
         """Rotate by one piece of the sequence at a time, as long as memory holds: norms stay."""
         return resume_in_pieces(self, table, h, log_norm, batch, PIECE)
 
-    def sequence(self, x: Inputs, h0: State, inside: Inside) -> States:
-        """Compute the angles of each input; those of padding are 0."""
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
+        """Compute the angles of each input; those of padding are 0. Norms stay."""
         angles = self.transition.coefficients(x)
         if inside is not None:
             angles = torch.where(inside.unsqueeze(-1), angles, 0.0)
@@ -90,7 +90,7 @@ class _RotatedStates(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         angles, h0, out = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return tuple(differentiable_gradients(ctx, (angles, h0), _differentiable_states(angles, h0), grad))
+            return tuple(differentiable_gradients(ctx, (angles, h0), _differentiable_states, grad))
         given, first = angles.contiguous(), h0.contiguous()
         gradient, to_first = torch.empty_like(given), torch.empty_like(first)
         call("rotations_backward", h0.dtype, given, first, out, grad.contiguous(), gradient, to_first, *angles.shape)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statewise.errors import RunError, shorten
-from statewise.files import cannot_write
+from statewise.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,14 +84,11 @@ def _figure_of(
     try:
         yield panels[:count]
         for file in files:
-            file.parent.mkdir(parents=True, exist_ok=True)
             # without a time and random names, the same numbers give the same file
             dated = {"Date": None} if file.suffix == ".svg" else None
-            with pyplot.rc_context({"svg.hashsalt": "statewise"}):
-                figure.savefig(file, dpi=150, metadata=dated)
+            with whole_file(file) as stream, pyplot.rc_context({"svg.hashsalt": "statewise"}):
+                figure.savefig(stream, format=file.suffix[1:], dpi=150, metadata=dated)
             # the next file has the same picture, which is laid out already
             figure.set_layout_engine("none")
-    except OSError as error:
-        raise cannot_write(file, error) from None
     finally:
         pyplot.close(figure)

@@ -10,7 +10,6 @@ read.
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from statewise.errors import RunError, StatewiseError, StoreError, UnreadableError, shorten
-from statewise.files import reason_of, write_bytes_whole
+from statewise.files import reason_of, whole_folder, write_bytes_whole
 from statewise.machines import Machine, identical
 from statewise.machines.machine_files import from_json, to_json
 from statewise.reading import parse_form, parse_json
@@ -232,17 +231,11 @@ def check_free(directory: Path) -> None:
 def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
     """Fill a new directory, whole or not at all."""
     check_free(directory)
-    aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:
-        aside.mkdir(parents=True)
-        fill(aside)
-        if directory.is_dir():
-            directory.rmdir()
-        os.replace(aside, directory)
+        with whole_folder(directory) as aside:
+            fill(aside)
     except OSError as error:
         raise RunError(f'cannot write "{shorten(directory)}": {reason_of(error)}; use another directory') from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_same(directory: Path, options: RunOptions, source: Source) -> None:

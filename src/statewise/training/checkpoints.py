@@ -17,7 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from statewise.errors import CheckpointWriteError, RunError, UnreadableError, shorten
-from statewise.files import reason_of
+from statewise.files import reason_of, remove_strays_in, swapped_file, sync_folder
 from statewise.reading import MAX_JSON_BYTES, MAX_WEIGHT_BYTES, parse_json, read_bytes
 from statewise.training.manifest import MANIFEST, VALUES, WEIGHTS, Manifest, read_manifest
 
@@ -33,25 +33,32 @@ def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], val
     # never the name of a folder that stands there, least of all of the one that counts now
     number = next(n for n in itertools.count() if not (directory / f"{name}-{n}").exists())
     folder = directory / f"{name}-{number}"
-    aside = directory / f".{MANIFEST}.{os.getpid()}"
     try:
         folder.mkdir(parents=True)
         for file, content in contents.items():
             _write_through(folder / file, content)
-        _sync_folder(folder)
+        sync_folder(folder)
         listed = Manifest.model_validate({"folder": folder.name, "sha256": hashes, "files": held.files})
-        _write_through(aside, listed.to_json().encode())
-        os.replace(aside, directory / MANIFEST)
+        with swapped_file(directory / MANIFEST) as stream:
+            stream.write(listed.to_json().encode())
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        aside.unlink(missing_ok=True)
         raise CheckpointWriteError(
             f'cannot write a checkpoint in "{shorten(directory)}": {reason_of(error)}; the one before stays; make room'
         ) from None
-    _sync_folder(directory)
-    for other in directory.glob("step-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+    _keep_only(directory, folder.name)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what a kill left in a directory: checkpoints that do not count, and files that were written aside."""
+    remove_strays_in(directory)
+    try:
+        held = read_manifest(directory)
+    except RunError:
+        # damage is for those who read it
+        return
+    counts = None if held is None else held.folder
+    _keep_only(directory, counts)
 
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -112,16 +119,14 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return apart
 
 
+def _keep_only(directory: Path, name: str | None) -> None:
+    for other in directory.glob("step-*"):
+        if other.name != name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 def _write_through(file: Path, content: bytes) -> None:
     with file.open("wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

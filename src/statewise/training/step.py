@@ -29,6 +29,7 @@ from statewise.recurrence import (
     states_by_table,
     token_table,
 )
+from statewise.stages import say
 from statewise.tasks import AT_END, Batch, Supervision
 from statewise.training.adam import adam_step
 from statewise.training.loss import answer_loss, objective
@@ -80,6 +81,7 @@ def advance(trainings: Sequence[Training], steps: int) -> None:
         if not active:
             break
         losses = program.step()
+        _say(trainings[active[0]])
         for member in active:
             if math.isfinite(losses[member]) and not trainings[member].diverged:
                 totals[member] += losses[member]
@@ -87,6 +89,11 @@ def advance(trainings: Sequence[Training], steps: int) -> None:
     program.write_back()
     for training, total, count in zip(trainings, totals, done, strict=True):
         training.loss = total / count if count else math.nan
+
+
+def _say(training: Training) -> None:
+    step, steps = training.step, training.optimisation.steps
+    say("training", step / steps, lambda: f"step {step:,} of {steps:,}")
 
 
 class _Program(ABC):
