@@ -157,8 +157,9 @@ def run_trials(
                 found[pair].append(runner.record(job))
 
         others = _others(able, seeds)
-        runner.expect(_jobs([*_tuning(able), *others], terms))
-        run([(pair, SETTINGS[0], FIRST_SEED) for pair in able])
+        begun = [(pair, SETTINGS[0], FIRST_SEED) for pair in able]
+        runner.expect(_jobs([*begun, *_tuning(able), *others], terms))
+        run(begun)
         tuned = _tuning([pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT])
         runner.expect(_jobs([*tuned, *others], terms))
         run(tuned)
@@ -266,11 +267,14 @@ class _Runner:
         clean(store)
 
     def expect(self, jobs: Sequence[Job]) -> None:
-        """Count what may be left to do, which results so far may have made less."""
+        """Count what may be left to do, which results so far may have made less, and tell its cost by theirs."""
         left = not_done(self.store, jobs, self.retry_failed)
         costs = Costs(self.store.costs())
-        self.progress.total = self.progress.done + len(left)
-        self.progress.cost = self.progress.done_cost + sum(costs.seconds(job.options) for job in left)
+        progress = self.progress
+        progress.total = progress.done + len(left)
+        # what was done has cost what it took, whatever was expected
+        progress.done_cost = progress.seconds * self.options.workers
+        progress.cost = progress.done_cost + sum(costs.seconds(job.options) for job in left)
 
     def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
         """Do the jobs that the store does not have; those whose keys are given in this process."""
