@@ -54,6 +54,21 @@ def remove_lock(file: Path, lock: int) -> None:
     os.close(lock)
 
 
+def is_held(file: Path) -> bool:
+    """Return whether a process holds a lock; one that cannot be asked is not held."""
+    try:
+        lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _HELD
+    finally:
+        os.close(lock)
+    return False
+
+
 def _lock(lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

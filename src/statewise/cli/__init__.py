@@ -19,6 +19,7 @@ from statewise.commands.bench import bench
 from statewise.commands.certify import certify
 from statewise.commands.check import check
 from statewise.commands.check_model import check_model
+from statewise.commands.check_store import check_store
 from statewise.commands.compare import compare
 from statewise.commands.compile import compile as compile_machine
 from statewise.commands.demo import demo
@@ -39,9 +40,11 @@ from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
 from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
-from statewise.errors import StatewiseError, shorten
+from statewise.errors import StatewiseError, TorchMissingError, shorten
 from statewise.files import FULL, reason_of
 from statewise.interruption import Interrupted, listen
+from statewise.rooms import torch_missing
+from statewise.wording import visible
 
 app = typer.Typer(
     name="statewise",
@@ -94,14 +97,15 @@ for group, entries in {
     for entry in entries:
         app.command(entry.name, rich_help_panel=group)(entry.made)
 app.command("eval", hidden=True)(command(evaluate, ["run"]))
-store = typer.Typer(help="Merge stores.", cls=Grouped, no_args_is_help=True, rich_markup_mode=None)
+store = typer.Typer(help="Merge stores, or check one.", cls=Grouped, no_args_is_help=True, rich_markup_mode=None)
 store.command("merge")(command(merge, ["into", "sources"]))
+store.command("check")(command(check_store, ["store"]))
 app.add_typer(store, name="store", rich_help_panel="Many runs")
 
 
 @store.callback()
 def _store() -> None:
-    """Merge stores."""
+    """Merge stores, or check one."""
 
 
 @app.callback(invoke_without_command=True)
@@ -115,12 +119,21 @@ def _group(
         print(context.get_help())
 
 
+class _Visible(logging.Formatter):
+    """Messages as a terminal may be sent them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
     guard_streams()
     listen()
     # what takes a while without progress is said on stderr
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    said = logging.StreamHandler(sys.stderr)
+    said.setFormatter(_Visible("%(message)s"))
+    logging.basicConfig(handlers=[said])
     logging.getLogger("statewise").setLevel(logging.INFO)
     # a user's own package is found beside the user, as with python -m
     sys.path.insert(0, "")
@@ -140,6 +153,10 @@ def main() -> None:
         if "allocate memory" not in str(error):
             raise
         code = fail("there is not enough memory for this; use smaller sizes", 1)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        code = fail(torch_missing("this command"), TorchMissingError.exit_code)
     except BrokenPipeError:
         # the reader went away
         code = 1

@@ -105,6 +105,10 @@ def demo(out: PathLike | None = None, show: ShowMetrics | None = None) -> Demons
     """
     folder = path_of(out)
     if folder is not None:
+        from statewise.report.figure import pyplot_for_files
+
+        # for the page
+        pyplot_for_files()
         return _demonstrate(folder, True, show)
     with temporary_folder() as aside:
         try:

@@ -81,9 +81,19 @@ class Summary:
     seconds: float
 
 
-def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress) -> Summary:
-    """Do packs of runs on an engine, and record each run once, as it ends."""
-    progress = Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
+def run_packs(
+    store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress, whole: Progress | None = None
+) -> Summary:
+    """Do packs of runs on an engine, and record each run once, as it ends.
+
+    Args:
+        store: open to be written.
+        packs: of runs.
+        engine: what does them.
+        show: called with the progress, about once a second.
+        whole: the progress of more than these packs, which they are a part of.
+    """
+    progress = whole or Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
     waiting = deque(packs)
     # runs of each pack under way that have not been recorded yet
     open_jobs: dict[int, set[str]] = {}

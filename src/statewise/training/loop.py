@@ -1,11 +1,15 @@
 """The training loop, on one page: resume, train, evaluate, save, stop, test. One run or many go the same way."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+from torch import Tensor
 
 from statewise.errors import RunError, shorten
 from statewise.interruption import Interrupted, deferred
@@ -18,6 +22,7 @@ from statewise.training.plans import EvaluationPlan
 from statewise.training.state import Training
 from statewise.training.step import advance, check_alike
 
+_HISTORY = TypeAdapter(tuple[Metrics, ...])
 # called after each evaluation with the member's number, what was measured, and how many steps there are in all
 Show = Callable[[int, Metrics, int], None]
 
@@ -144,13 +149,34 @@ def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan)
 def _resume(session: Session) -> None:
     saved = None if session.directory is None else read_checkpoint(session.directory)
     if saved is not None:
-        tensors, values = saved
-        session.saved = int(values["step"])
-        session.training.restore(tensors, values)
-        # "looks" is what earlier versions called it
-        written = values["looks"] if "looks" in values else values["history"]
-        session.history = [Metrics(**(metrics | {"scores": tuple(metrics["scores"])})) for metrics in written]
+        try:
+            _restore(session, *saved)
+        except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(
+                f'the checkpoint in "{shorten(session.directory)}" is none of this training ({shorten(error, 100)}); '
+                "start anew"
+            ) from None
     session.began = time.perf_counter() - (session.history[-1].seconds if session.history else 0.0)
+
+
+def _restore(session: Session, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    training = session.training
+    training.restore(tensors, values)
+    if not 0 <= training.step <= training.optimisation.steps:
+        raise ValueError(f"step {training.step:,} of {training.optimisation.steps:,}")
+    training.check_finite()
+    if training.diverged:
+        raise RunError(f'the weights in "{shorten(session.directory)}" are not finite; start anew')
+    session.saved = training.step
+    # "looks" is what earlier versions called it
+    written = values["looks"] if "looks" in values else values["history"]
+    session.history = list(_HISTORY.validate_json(json.dumps(written), strict=True))
+    for metrics in session.history:
+        within = all(-1 <= score <= 1 for score in metrics.scores) and 0 <= metrics.step <= training.step
+        if not within or len(metrics.scores) != len(session.evaluation.probe):
+            raise ValueError(f"the evaluation at step {metrics.step:,}")
 
 
 def _in_step(indices: list[int], sessions: Sequence[Session]) -> list[list[int]]:

@@ -29,6 +29,7 @@ from statewise.recurrence import (
     states_by_table,
     token_table,
 )
+from statewise.stages import say
 from statewise.tasks import AT_END, Batch, Supervision
 from statewise.training.adam import adam_step
 from statewise.training.loss import answer_loss, objective
@@ -89,6 +90,7 @@ def advance(trainings: Sequence[Training], steps: int, stop: Callable[[], bool] 
         if not active:
             break
         losses = program.step()
+        _say(trainings[active[0]])
         for member in active:
             if math.isfinite(losses[member]) and not trainings[member].diverged:
                 totals[member] += losses[member]
@@ -98,6 +100,11 @@ def advance(trainings: Sequence[Training], steps: int, stop: Callable[[], bool] 
         training.unfinished = (total, count) if stopped else (0.0, 0)
         if not stopped:
             training.loss = total / count if count else math.nan
+
+
+def _say(training: Training) -> None:
+    step, steps = training.step, training.optimisation.steps
+    say("training", step / steps, lambda: f"step {step:,} of {steps:,}")
 
 
 class _Program(ABC):
