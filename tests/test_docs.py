@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,6 +144,21 @@ def test_readme_shows_the_demo_and_fits_its_bounds():
     assert len(README.read_text().splitlines()) <= LONGEST_README
     consoles = [command for block in blocks_of(README) if block.language == "console" for command in commands_of(block)]
     assert [command for command, shown in consoles if shown] == ["statewise demo"]
+
+
+def test_readme_names_the_versions_of_python_that_the_package_takes():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    for page in (README, DOCS / "quick-start.md"):
+        assert f"Python {', '.join(named[:-1])} or {named[-1]}" in page.read_text()
+    least, past = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()
+    assert named == [f"3.{minor}" for minor in range(int(least), int(past))]
+
+
+def test_quick_start_lists_every_extra_that_is_for_users():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `'\.\[(\w+)\]'`", (DOCS / "quick-start.md").read_text(), re.MULTILINE)
+    assert set(listed) == set(project["optional-dependencies"]) - {"bench", "test", "lint", "docs"}
 
 
 @pytest.mark.parametrize("page", [README, *NOT_RUN], ids=name_of)

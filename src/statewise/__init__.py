@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.errors import StatewiseError
 from statewise.machines import Machine, machine
-from statewise.rooms import lazy_names
+from statewise.rooms import lazy_names, need_torch
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
@@ -136,7 +136,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    return import_module(f"statewise.{name}") if name in _ROOMS else _find(name)
+    if name in _ROOMS:
+        return import_module(f"statewise.{name}")
+    if name in __all__:
+        need_torch(name)
+    return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -87,6 +87,10 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class BusyError(RunError):
+    """A run directory in which another process is training."""
+
+
 class CheckpointWriteError(RunError):
     """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
 
@@ -136,15 +140,21 @@ class WrongAnswerError(StatewiseError):
 
 
 class StoppedError(StatewiseError):
-    """A command that reads for ever, ended by Ctrl-C."""
+    """A command that was asked to end: by Ctrl-C, or by the signal that its exit code names."""
 
-    exit_code = 130
+    def __init__(self, said: str, exit_code: int = 130) -> None:
+        super().__init__(said)
+        self.exit_code = exit_code
 
 
 class ToolMissingError(StatewiseError):
     """A program, or a package of an extra, that is not installed."""
 
     exit_code = 1
+
+
+class TorchMissingError(ToolMissingError):
+    """torch is not installed."""
 
 
 class ContradictionError(Exception):
@@ -174,14 +184,13 @@ def shorten(text: object, limit: int = 60) -> str:
 
 def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
     """Cut names to short printable texts; no two different names look alike, if need be since less is cut."""
-    longest = max((len(name) for name in names), default=0)
-    for length in range(limit, max(limit, longest) + 1):
+    for length in (limit, 2 * limit, 4 * limit, 8 * limit):
         cut = {name: shorten(name, length) for name in names}
         if len(set(cut.values())) < len(cut):
             cut = {name: _without_middle(name, length) for name in names}
         if len(set(cut.values())) == len(cut):
             return [cut[name] for name in names]
-    # different characters that cannot be printed look alike
+    # what cannot be printed looks alike, and so may very long names
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}
     return [f"{number[name]}:{shorten(name, limit)}" for name in names]
 

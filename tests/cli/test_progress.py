@@ -92,6 +92,34 @@ def test_a_stage_is_timed_by_its_own_pace():
     assert pace.left(Stage("training", 0.75)) == 10.0
 
 
+def test_a_comparison_has_one_progress_for_all_its_rounds():
+    seen = []
+    found = sw.compare(
+        ["parity"],
+        ["diagonal"],
+        seeds=2,
+        steps=8,
+        hidden=4,
+        lengths=[5],
+        workers=1,
+        show=lambda progress: seen.append((progress.done, progress.total)),
+    )
+    # four settings and one more seed at most; nothing is perfect after eight steps
+    assert seen[0][1] == 5
+    assert seen[-1] == (found.ran, found.ran)
+    assert [total for _, total in seen] == sorted((total for _, total in seen), reverse=True)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_the_share_of_a_grid_does_not_fall():
+    kept = Kept()
+    reporter = Reporter("compare", kept)
+    for cost in (10.0, 40.0):
+        progress = GridProgress(10, cost, done_cost=5.0)
+        reporter.show(progress)
+    assert [text.split()[1] for text in kept.texts] == ["50%", "50%"]
+
+
 class Kept(Sink):
     """Keeps what is shown."""
 

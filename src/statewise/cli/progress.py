@@ -260,7 +260,10 @@ class Reporter:
     def show(self, *told: Any) -> None:
         """Show what the command measures itself: an evaluation in training, or how far a grid is."""
         if self._command in _SWEEPS:
-            self._whole, self._at = of_sweep(self._command, *told), self._clock()
+            found = of_sweep(self._command, *told)
+            # where work turns out to be more than was expected, the share stands still
+            share = max(found.share or 0.0, self._whole.share or 0.0)
+            self._whole, self._at = replace(found, share=share), self._clock()
             self._sink.show(self._whole)
         elif self._command in _TRAININGS:
             update = of_training(*told)

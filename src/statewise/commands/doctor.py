@@ -12,9 +12,10 @@ from typing import Any
 from statewise import __version__
 from statewise.wording import Lines, Result
 
-_CORE = ("torch", "numpy", "jaxtyping", "typer", "rich", "pydantic", "safetensors", "matplotlib", "jinja2")
+_CORE = ("torch", "numpy", "jaxtyping", "typer", "rich", "pydantic", "safetensors", "jinja2")
 # what each extra is for, and a package that shows whether it is there
 _EXTRAS = {
+    "plots": ("matplotlib", "figures, and the page of a store"),
     "certify": ("python-flint", "long words in ball arithmetic"),
     "learn": ("aalpy", "state merging and active learning"),
     "ray": ("ray", "sweeps on a cluster"),

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from statewise.errors import RunError, shorten
+from statewise.errors import RunError, ToolMissingError, shorten
 from statewise.files import whole_file
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ _LONGEST_NAME = 60
 
 
 def check_figure_file(file: Path) -> None:
-    """Refuse a file that is no picture before any work is done for it."""
+    """Refuse a file that is no picture, or that nothing can draw, before any work is done for it."""
     if file.suffix not in (".png", ".svg"):
         raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
+    pyplot_for_files()
 
 
 def plain_text(name: str) -> str:
@@ -62,16 +63,27 @@ def panels_of(
         yield panels
 
 
+def pyplot_for_files() -> Any:
+    """Import what draws, for files only."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ToolMissingError(
+            "figures need the package matplotlib, which is not installed; install statewise[plots]"
+        ) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
 @contextmanager
 def _figure_of(
     files: Sequence[Path], count: int, rows: int, size: tuple[float, float], shared: bool = True
 ) -> "Iterator[list[Axes]]":
     for one in files:
         check_figure_file(one)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = pyplot_for_files()
 
     across = math.ceil(count / rows)
     figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=shared, squeeze=False)

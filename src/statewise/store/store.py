@@ -25,12 +25,12 @@ from statewise.store.database import (
     connect,
     damaged,
     has_checksums,
+    lock_store,
     log_is_there,
     lost_log,
     lost_log_text,
     mark_closed,
     read_meta,
-    take_lock,
     translated,
 )
 from statewise.store.rows import StoredRun, agrees
@@ -69,7 +69,7 @@ class Store:
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
         """Open a store to read it, or to write to it; a writer begins one where there is none."""
-        lock = take_lock(directory) if write else None
+        lock = lock_store(directory) if write else None
         connection = None
         try:
             connection = connect(directory, write)

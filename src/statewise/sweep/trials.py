@@ -24,10 +24,10 @@ from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.judging import judged
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions, GridPlan, left_to_run, plan_jobs
-from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.schedule import Progress, ShowProgress, clean, going_on_later, not_done, run_packs, work_folder
 from statewise.sweep.terms import SETTINGS, Setting, Terms
 from statewise.sweep.trial_records import FIRST_SEED, Trial, choose_setting, trial_of
-from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.sweep.work import BLOCKED, failed_record
 from statewise.tasks import SequenceSource
 from statewise.training.options import RunOptions
 
@@ -145,7 +145,7 @@ def run_trials(
     first = list(zip(able, _jobs([(pair, SETTINGS[0], FIRST_SEED) for pair in able], terms), strict=True))
     check_jobs([job for pair, job in first if not _only_here(pair)])
     _check_here({model: job for (task, model), job in first if _only_here((task, model))})
-    with Store.open(directory, write=True) as store, ExitStack() as held:
+    with Store.open(directory, write=True) as store, going_on_later(store), ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
 
@@ -157,8 +157,9 @@ def run_trials(
                 found[pair].append(runner.record(job))
 
         others = _others(able, seeds)
-        runner.expect(_jobs([*_tuning(able), *others], terms))
-        run([(pair, SETTINGS[0], FIRST_SEED) for pair in able])
+        begun = [(pair, SETTINGS[0], FIRST_SEED) for pair in able]
+        runner.expect(_jobs([*begun, *_tuning(able), *others], terms))
+        run(begun)
         tuned = _tuning([pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT])
         runner.expect(_jobs([*tuned, *others], terms))
         run(tuned)
@@ -266,11 +267,14 @@ class _Runner:
         clean(store)
 
     def expect(self, jobs: Sequence[Job]) -> None:
-        """Count what may be left to do, which results so far may have made less."""
+        """Count what may be left to do, which results so far may have made less, and tell its cost by theirs."""
         left = not_done(self.store, jobs, self.retry_failed)
         costs = Costs(self.store.costs())
-        self.progress.total = self.progress.done + len(left)
-        self.progress.cost = self.progress.done_cost + sum(costs.seconds(job.options) for job in left)
+        progress = self.progress
+        progress.total = progress.done + len(left)
+        # what was done has cost what it took, whatever was expected
+        progress.done_cost = progress.seconds * self.options.workers
+        progress.cost = progress.done_cost + sum(costs.seconds(job.options) for job in left)
 
     def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
         """Do the jobs that the store does not have; those whose keys are given in this process."""
@@ -311,7 +315,7 @@ class _Runner:
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
             record = judged(record, run) if weights is None else record
-        except OUT_OF_SPACE:
+        except BLOCKED:
             raise
         except Exception as error:
             # whatever a user's class raises is its own failure, and no reason to lose the table
