@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import os
 import random
 import shutil
 import sqlite3
@@ -176,3 +177,27 @@ def test_a_packed_file_that_grows_without_end_is_refused(tmp_path):
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(line + b" " * 70_000_000))
     with pytest.raises(StoreError, match="line 1"):
         list(read_records(tmp_path / "bomb.jsonl.gz"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+        "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n",
+    ],
+)
+def test_a_store_with_statements_of_its_own_is_refused(place, change):
+    change_database(place, change)
+    for write in (False, True):
+        with pytest.raises(StoreError, match="views or triggers"):
+            Store.open(place, write)
+
+
+def test_a_database_that_is_no_file_is_refused_at_once(tmp_path):
+    for put in (os.mkfifo, os.mkdir, lambda file: os.symlink("/dev/zero", file)):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        put(folder / DATABASE)
+        for write in (False, True):
+            with pytest.raises(StoreError):
+                Store.open(folder, write)

@@ -53,12 +53,18 @@ def connect(directory: Path, write: bool) -> sqlite3.Connection:
     file = directory / DATABASE
     if not write and not file.is_file():
         raise StoreError(f'"{shorten(directory)}" holds no store; expected a directory with {DATABASE}; correct it')
+    if file.exists() and not file.is_file():
+        raise StoreError(f'"{shorten(file)}" is no regular file; give the store a directory of its own')
     had_log = log_is_there(directory)
     with translated(directory):
         connection = sqlite3.connect(file if write else _read_only(directory), uri=not write, timeout=30.0)
         try:
             # a process that was killed while it began a store leaves a file without tables
             begun = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+            # a store has tables only: what stands for one, or acts when one is written, is of someone else
+            others = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+            if connection.execute(others).fetchone()[0]:
+                raise damaged(directory, "it has views or triggers, which no store has")
             if begun:
                 _check_format(connection, directory)
             elif not write:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statewise.errors import RunError, StatewiseError, StoreError, UnreadableError, shorten
 from statewise.files import reason_of
 from statewise.reading import MAX_JSON_BYTES, decode, parse_json, read_bytes
-from statewise.runs.directory import MACHINE, RECORD, SOURCE, check_directory, read_record
+from statewise.runs.directory import MACHINE, RECORD, SOURCE, check_directory
 from statewise.runs.record import Record, parse_record
 from statewise.store.rows import is_from_file, need_key
 from statewise.store.store import LARGEST_WEIGHTS
@@ -71,9 +71,12 @@ def read_run(directory: Path) -> Record:
     file = directory / RECORD
     try:
         check_directory(directory)
-        record = read_record(directory)
-        if record is None:
+        if not file.exists():
             raise FileNotFoundError
+        content = read_kept(directory, RECORD)
+        record = parse_record(content)
+        # of keys that occur twice, only one was read
+        parse_json(content)
         kept = read_kept(directory, MACHINE, MAX_FILE_BYTES).decode() if is_from_file(record) else None
         # the first format had no time in the record of a single run
         finished = round(file.stat().st_mtime, 1) if record.finished is None else record.finished
