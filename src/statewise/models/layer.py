@@ -277,7 +277,10 @@ class BilinearRNN(Pretrained):
         if isinstance(norm, nn.RMSNorm):
             # a state of any scale, however small, then means the same: the norm's epsilon would tell them apart
             left, _, _ = divide_by_largest(left)
-        value = nn.functional.dropout(norm(left), self.dropout, self.training)
+        value = norm(left)
+        # not called without need: a compiler takes a share that it sees for one that may change
+        if self.training and self.dropout:
+            value = nn.functional.dropout(value, self.dropout)
         return value + entered if self.residual and entered.shape[-1] == value.shape[-1] else value
 
     def _arrange(self, x: Tensor, h0: Any, lengths: Any) -> tuple[Inputs, State, Int[Tensor, " batch"] | None]:

@@ -36,11 +36,13 @@ class Pack:
         jobs: the runs.
         seconds: what they are expected to take.
         attempt: how often they have been attempted before.
+        device: where they compute; not part of their identities.
     """
 
     jobs: tuple[Job, ...]
     seconds: float
     attempt: int = 0
+    device: str = "cpu"
 
     def split(self, keys: Iterable[str]) -> list["Pack"]:
         """Return smaller packs of the runs with these keys for the next attempt: first about the root, then singles."""
@@ -50,7 +52,7 @@ class Pack:
         size = max(1, min(size, len(left)))
         each = self.seconds / len(self.jobs)
         return [
-            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1)
+            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1, self.device)
             for i in range(0, len(left), size)
         ]
 
@@ -83,8 +85,8 @@ class Costs:
         return options.steps * self._measured.get((*like, _any_seed(options.task)), on_others)
 
 
-def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
-    """Put runs into packs, the longest first."""
+def make_packs(jobs: Sequence[Job], costs: Costs, workers: int, device: str = "cpu") -> list[Pack]:
+    """Put runs into packs for a device, the longest first."""
     total = sum(costs.seconds(job.options) for job in jobs)
     aim = min(_MOST_SECONDS, max(_LEAST_SECONDS, total / (6 * max(1, workers))))
     packs: list[Pack] = []
@@ -96,7 +98,7 @@ def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
         # as even as possible: 17 runs are 9 and 8, not 16 and 1
         count = math.ceil(len(alike) / size)
         parts = [alike[i * len(alike) // count : (i + 1) * len(alike) // count] for i in range(count)]
-        packs += [Pack(tuple(part), each * len(part)) for part in parts]
+        packs += [Pack(tuple(part), each * len(part), device=device) for part in parts]
     return sorted(packs, key=lambda pack: -pack.seconds)
 
 
