@@ -11,7 +11,15 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
 from statewise.kernels import choose
-from statewise.models.layer_states import State, guard_state, is_zero, reverse_rows, warn_of_scale
+from statewise.models.layer_states import (
+    State,
+    guard_state,
+    in_autocast,
+    is_zero,
+    reverse_rows,
+    warn_of_scale,
+    without_autocast,
+)
 from statewise.models.levels import build_transition, transition_spec
 from statewise.models.pretrained import Pretrained
 from statewise.models.tracker import check_transition
@@ -199,7 +207,7 @@ class BilinearRNN(Pretrained):
             return self._forward_packed(x, h0, lengths)
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer in range(self.num_layers):
                 sides = []
                 for place in range(layer * self._directions, (layer + 1) * self._directions):
@@ -222,7 +230,7 @@ class BilinearRNN(Pretrained):
         self._check_one_direction("step reads one input after the other")
         self._check_step(x_t, state)
         finals = []
-        with torch.autocast(device_type=x_t.device.type, enabled=False):
+        with without_autocast(x_t.device.type):
             value = x_t.to(self.initial_state.dtype)
             state = self._of_size(state.to(value.dtype))
             for layer, transition in enumerate(self.transitions):
@@ -255,7 +263,7 @@ class BilinearRNN(Pretrained):
         batched, state, valid = self._arrange(x, h0, lengths)
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer, transition in enumerate(self.transitions):
                 (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)
                 finals.append(final)
@@ -328,8 +336,8 @@ class BilinearRNN(Pretrained):
             raise InputError(
                 f"lengths must be {x.shape[0]} whole numbers, one per row, got {shorten(lengths)}; correct them"
             )
-        # looking at values would break a compiled program in two
-        if not torch.compiler.is_compiling():
+        # looking at values would break a compiled program in two, and wait for another device
+        if not torch.compiler.is_compiling() and given.device.type == "cpu":
             wrong = given[(given < 0) | (given > x.shape[1])]
             if len(wrong):
                 raise InputError(
@@ -366,7 +374,7 @@ class BilinearRNN(Pretrained):
 
     def _check_dtype(self, x: Tensor) -> None:
         dtype = self.initial_state.dtype
-        autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
+        autocast = x.is_floating_point() and in_autocast(x.device.type)
         if x.dtype != dtype and not autocast:
             raise InputError(f"the weights are of {dtype}, got a tensor of {x.dtype}; convert one to the other")
 

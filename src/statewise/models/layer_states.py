@@ -1,6 +1,7 @@
 """The states of a layer: what is checked of them, and a guard against being taken for (h, c)."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -64,3 +65,13 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 def is_zero(state: Tensor) -> bool:
     """Return whether a state in memory is all zeros; one that cannot be looked at is not."""
     return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())
+
+
+def in_autocast(device: str) -> bool:
+    """Return whether autocast is on for a kind of device; some have none."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Return a context without autocast for a kind of device."""
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
