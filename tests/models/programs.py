@@ -1,12 +1,14 @@
 """Compiles and exports layers, and runs a million steps; a script, without the shape checks of the test process.
 
-Usage: python programs.py compile BACKEND | tracker BACKEND | export | million
+Usage: python programs.py compile BACKEND | tracker BACKEND | lengths | export | million
 """
 
 import math
 import sys
+from collections.abc import Callable
 
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from statewise import BilinearRNN, StateTracker
 from statewise.recurrence import unroll_normalised
@@ -23,9 +25,9 @@ def check_compile(backend: str) -> None:
         cases = [("full", {}), ("rotation", {})]
     for spec, options in cases:
         torch._dynamo.reset()
-        rnn = BilinearRNN(5, 6, transition=spec, **options)
+        rnn = BilinearRNN(5, 6, transition=spec, dtype=torch.float64, **options)
         compiled = torch.compile(rnn, fullgraph=True, backend=backend)
-        x, lengths = torch.randn(3, 4, 5), torch.tensor([4, 0, 2])
+        x, lengths = torch.randn(3, 4, 5, dtype=torch.float64), torch.tensor([4, 0, 2])
         for arguments in [(x,), (x, rnn.init_state(3).detach(), lengths)]:
             expected, given = rnn(*arguments), compiled(*arguments)
             torch.testing.assert_close(given, expected)
@@ -48,6 +50,43 @@ def check_tracker(backend: str) -> None:
         wanted = [p for p in model.parameters() if p.requires_grad]
         grads = [torch.autograd.grad(part.square().sum(), wanted) for part in (expected, given)]
         torch.testing.assert_close(grads[1], grads[0])
+
+
+def check_lengths() -> None:
+    """Compare one compiled program with the eager layer, and tracker, at lengths that it was not compiled for."""
+    options = {"dtype": torch.float64}
+    for spec, more in [(spec, {}) for spec in LEVELS] + [("block(2)", OPTIONS[1] | {"normalise": True})]:
+        rnn = BilinearRNN(5, 6, transition=spec, **options, **more)
+        _same_at_all_lengths(rnn, lambda time: (torch.randn(3, time, 5, dtype=torch.float64),))
+    _same_at_all_lengths(
+        BilinearRNN(5, 6, num_layers=2, bidirectional=True, **options),
+        lambda time: (torch.randn(3, time, 5, dtype=torch.float64), None, torch.tensor([time, 0, 2])),
+    )
+    for readout in ("plain", "normalised"):
+        _same_at_all_lengths(
+            StateTracker(3, 5, 6, readout=readout).double(), lambda time: (torch.randint(3, (4, time)),)
+        )
+
+
+def _same_at_all_lengths(module: torch.nn.Module, draw: Callable[[int], tuple]) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(module, fullgraph=True, backend=counter, dynamic=True)
+    wanted = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    compilations = []
+    # torch takes sizes that are equal at first for one: the first length is no other size of the inputs
+    for time in (9, 7, 30):
+        arguments = draw(time)
+        results = [_outputs(run(*arguments)) for run in (module, compiled)]
+        torch.testing.assert_close(results[1], results[0])
+        grads = [torch.autograd.grad(result.square().sum(), wanted, allow_unused=True) for result in results]
+        torch.testing.assert_close(grads[1], grads[0])
+        compilations.append(counter.frame_count)
+    assert compilations[0] == compilations[-1], f"compilations until each length: {compilations}"
+
+
+def _outputs(result: torch.Tensor | tuple) -> torch.Tensor:
+    return result if isinstance(result, torch.Tensor) else result[0]
 
 
 def check_export() -> None:
@@ -77,6 +116,7 @@ if __name__ == "__main__":
     {
         "export": check_export,
         "million": check_million,
+        "lengths": check_lengths,
         "compile": lambda: check_compile(sys.argv[2]),
         "tracker": lambda: check_tracker(sys.argv[2]),
     }[sys.argv[1]]()

@@ -29,6 +29,10 @@ def test_trackers_compile_as_one_graph():
     run("tracker", "aot_eager")
 
 
+def test_one_compilation_serves_all_lengths():
+    run("lengths")
+
+
 def test_the_layer_exports():
     run("export")
 

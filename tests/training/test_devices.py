@@ -70,3 +70,60 @@ def test_auto_is_the_same_run_as_the_device_that_it_finds():
     assert (
         sw.evaluate(auto, lengths=[20], device="auto").scores == sw.evaluate(named, lengths=[20], device=found).scores
     )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda folder: sw.evaluate(folder / "run", device="tpu"),
+        lambda folder: sw.compare(["parity"], ["diagonal"], device="tpu"),
+        lambda folder: sw.ladder(["diagonal"], device="tpu"),
+        lambda folder: sw.sweep(folder / "grid.toml", store=folder / "store", device="tpu"),
+        lambda folder: sw.reproduce("table-addition", store=folder / "store", device="tpu"),
+        lambda folder: sw.demo(device="tpu"),
+    ],
+    ids=["evaluate", "compare", "ladder", "sweep", "reproduce", "demo"],
+)
+def test_every_command_that_trains_or_evaluates_takes_a_device(call, tmp_path):
+    with pytest.raises(RunError, match='device is "tpu"'):
+        call(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_runs_of_a_grid_are_built_on_the_device_that_was_asked_for(tmp_path, monkeypatch):
+    from statewise.runs import execution
+    from statewise.sweep import Costs, make_jobs, make_packs
+    from statewise.sweep.work import work
+    from statewise.training.options import resolve
+
+    built, plain = [], execution.build_training
+
+    def build(*arguments):
+        built.append(arguments[3])
+        return plain(*arguments[:3])
+
+    monkeypatch.setattr(execution, "build_training", build)
+    jobs = make_jobs(resolve({"task": "parity", "model": "diagonal", "steps": 2, "seed": seed}) for seed in range(2))
+    packs = make_packs(jobs, Costs(), 1, "mps")
+    again = packs[0].split([jobs[0].key])
+    assert [pack.device for pack in packs + again] == ["mps"] * (len(packs) + 1)
+    assert list(work(packs[0], tmp_path, lambda share: None))
+    assert set(built) == {"mps"}
+
+
+STACKS = [{}, {"num_layers": 2, "norm": True, "residual": True}, {"num_layers": 2, "bidirectional": True}]
+
+
+@pytest.mark.parametrize("additive", ["none", "input"])
+@pytest.mark.parametrize("stack", STACKS, ids=["one", "deep", "both ways"])
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_layer_stays_on_its_device(spec, stack, additive):
+    rnn = sw.BilinearRNN(5, 12, spec, additive, **stack).to("meta")
+    x = torch.randn(4, 6, 5, device="meta", requires_grad=True)
+    with OnDevice():
+        output, h_n = rnn(x, lengths=torch.ones(4, dtype=torch.int64, device="meta"))
+        (output.sum() + h_n.sum()).backward()
+        if not rnn.bidirectional:
+            y, _ = rnn.step(x[:, 0], rnn.init_state(4))
+            assert y.device.type == "meta"
+    assert all(p.grad is None or p.grad.device.type == "meta" for p in (x, *rnn.parameters()))

@@ -12,6 +12,7 @@ from statewise.commands.inputs import (
     SharesLike,
     WordsLike,
     check_least,
+    device_of,
     list_of,
     numbers_of,
     own_sequences,
@@ -294,6 +295,7 @@ def compare(
     test_words: PathLike | None = None,
     shares: SharesLike | None = None,
     test_sequences: int = 200,
+    device: str = "cpu",
     show: ShowProgress | None = None,
 ) -> Comparison:
     """Train every model on every task, on equal terms, and put the scores into one table.
@@ -321,6 +323,7 @@ def compare(
         test_words: test sequences; else a share of --words
         shares: of training, validation and test in --words: 0.8,0.1,0.1
         test_sequences: how many are drawn per length, of machines
+        device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
     """
     asked = numbers_of("lengths", lengths)
@@ -341,7 +344,7 @@ def compare(
         if file is not None and Path(file).is_dir():
             raise RunError(f'"{shorten(file)}" is a directory; expected a file for the table or the plot; name one')
     terms = Terms(steps, tuple(dict.fromkeys(asked)), count, hidden)
-    on = EngineOptions(engine, workers)
+    on = EngineOptions(engine, workers, device=device_of(device))
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1), store_of(store) as directory:
         tried = [tried_task(task) for task in given]

@@ -7,7 +7,7 @@ from typing import Any
 
 from statewise.commands.certify import Certification, certify
 from statewise.commands.extract import Extraction, Snapped, extract, snap
-from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.commands.inputs import PathLike, device_of, path_of, torch_threads
 from statewise.commands.polish import PolishedNetwork, polish
 from statewise.commands.train import ShowMetrics
 from statewise.files import temporary_folder
@@ -96,28 +96,29 @@ class Demonstration(Result):
         return [*lines, ("seconds", f"{self.seconds}")]
 
 
-def demo(out: PathLike | None = None, show: ShowMetrics | None = None) -> Demonstration:
+def demo(out: PathLike | None = None, device: str = "cpu", show: ShowMetrics | None = None) -> Demonstration:
     """Train a network on ten symbols, find where it fails, polish it, read its machine out, repair it, and prove it.
 
     Args:
         out: keep the networks, and a page about them, here
+        device: where to train: cpu, cuda, mps or auto
         show: called after each evaluation with what was measured, the number of steps, and the lengths of the scores
     """
-    folder = path_of(out)
+    folder, where = path_of(out), device_of(device)
     if folder is not None:
         from statewise.report.figure import pyplot_for_files
 
         # for the page
         pyplot_for_files()
-        return _demonstrate(folder, True, show)
+        return _demonstrate(folder, True, where, show)
     with temporary_folder() as aside:
         try:
-            return _demonstrate(aside, False, show)
+            return _demonstrate(aside, False, where, show)
         except KeyboardInterrupt as stop:
             raise Interrupted.of(stop, "nothing is kept without --out; the same command begins anew") from None
 
 
-def _demonstrate(folder: Path, kept: bool, show: ShowMetrics | None) -> Demonstration:
+def _demonstrate(folder: Path, kept: bool, device: str, show: ShowMetrics | None) -> Demonstration:
     from statewise.runs.execution import PlannedRun, execute_one
     from statewise.training.options import resolve
 
@@ -125,7 +126,7 @@ def _demonstrate(folder: Path, kept: bool, show: ShowMetrics | None) -> Demonstr
     given = {"task": _TASK, "model": _MODEL, "steps": _STEPS, "seed": _SEED}
     options = resolve(given | {"test_lengths": _LENGTHS, "words": _WORDS})
     with torch_threads(1):
-        plan = PlannedRun(options, folder / "run")
+        plan = PlannedRun(options, folder / "run", device=device)
         see = show or (lambda *_: None)
         run = execute_one(plan, lambda member, metrics, steps: see(metrics, steps, options.probe))
     audit = certify(run, work=_AUDIT_WORK)

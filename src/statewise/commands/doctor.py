@@ -21,6 +21,7 @@ _EXTRAS = {
     "ray": ("ray", "sweeps on a cluster"),
     "tensorboard": ("tensorboard", "scalars of a run"),
     "parquet": ("pyarrow", "runs as Parquet"),
+    "hub": ("huggingface_hub", "networks on the Hugging Face Hub"),
     "export": ("onnx", "networks as ONNX files"),
 }
 _PROGRAMS = {"dot": "pictures of machines (graphviz)"}

@@ -136,6 +136,8 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 def device_of(name: str) -> str:
     """Return where to compute: cpu, cuda or mps as asked for, or with auto the first of cuda, mps and cpu there is."""
+    if name == "cpu":
+        return name
     import torch
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.inputs import PathLike, check_least, list_of, path_of, torch_threads, words_or_count
+from statewise.commands.inputs import PathLike, check_least, device_of, list_of, path_of, torch_threads, words_or_count
 from statewise.commands.trying import store_of, tried_models, tried_task
 from statewise.errors import RunError
 from statewise.models.table import short_names
@@ -101,6 +101,7 @@ def ladder(
     dry_run: bool = False,
     card: PathLike | None = None,
     test_sequences: int = 500,
+    device: str = "cpu",
     show: ShowProgress | None = None,
 ) -> Ladder:
     """Show where a model stands on tasks ordered by their algebra.
@@ -117,6 +118,7 @@ def ladder(
         dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         card: write the card into this .html, .png or .svg; of several models an overview
         test_sequences: how many are drawn per length
+        device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
     """
     count = words_or_count(words, test_sequences)[1]
@@ -132,7 +134,7 @@ def ladder(
 
         check_card_file(file)
     terms = Terms(steps, LENGTHS, count)
-    on = EngineOptions(engine, workers)
+    on = EngineOptions(engine, workers, device=device_of(device))
     with torch_threads(1), store_of(store) as directory:
         tasks = [tried_task(rung.task) for rung in RUNGS]
         entered = tried_models([model for model in named if model != LEARN], tasks[0], terms)

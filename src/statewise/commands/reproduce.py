@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statewise.commands.inputs import PathLike, path_of, torch_threads
+from statewise.commands.inputs import PathLike, device_of, path_of, torch_threads
 from statewise.errors import RunError, shorten
 from statewise.sweep import EngineOptions, GridOutcome, GridPlan, Limits, ShowProgress, plan_grid, run_grid
 from statewise.wording import Lines, Result, columns, counted
@@ -90,6 +90,7 @@ def reproduce(
     slow: bool = False,
     dry_run: bool = False,
     out: PathLike | None = None,
+    device: str = "cpu",
     show: ShowProgress | None = None,
 ) -> Reproduction:
     """Repeat a table or figure of a paper, and show it beside the published numbers.
@@ -107,6 +108,7 @@ def reproduce(
         slow: run Mamba and the Transformer too, which take twice as long as all others under preset quick
         dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         out: write figures, numbers and records into this directory
+        device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
     """
     from statewise.papers import find_paper
@@ -118,7 +120,7 @@ def reproduce(
         raise RunError(f"{name} takes {len(runs):,} runs and needs a store for them; give --store DIR")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RunError(f'"{shorten(folder)}" is a file, and figures need a directory; give another --out')
-    on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory))
+    on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory), device_of(device))
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1):
         if runs and (dry_run or directory is None):

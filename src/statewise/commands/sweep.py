@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statewise.commands.inputs import PathLike
+from statewise.commands.inputs import PathLike, device_of
 from statewise.sweep import (
     EngineOptions,
     GridOutcome,
@@ -57,6 +57,7 @@ def sweep(
     time_limit: float = 0.0,
     retry_failed: bool = False,
     dry_run: bool = False,
+    device: str = "cpu",
     show: ShowProgress | None = None,
 ) -> SweepResult:
     """Run a grid; started again, it goes on where it stopped.
@@ -71,10 +72,11 @@ def sweep(
         time_limit: seconds that a pack may take; 0 for no bound
         retry_failed: try runs again that have failed
         dry_run: show what would be run, and about how long it takes, from a few steps that are timed
+        device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
     """
     directory = Path(store)
-    on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory))
+    on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory), device_of(device))
     grid = read_grid(Path(file))
     runs = [resolve(point) for point in grid.points()]
     if dry_run:

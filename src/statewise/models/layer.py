@@ -14,6 +14,7 @@ from statewise.kernels import choose
 from statewise.models.layer_states import (
     State,
     guard_state,
+    in_autocast,
     is_zero,
     reverse_rows,
     warn_of_scale,
@@ -284,7 +285,10 @@ class BilinearRNN(Pretrained):
         if isinstance(norm, nn.RMSNorm):
             # a state of any scale, however small, then means the same: the norm's epsilon would tell them apart
             left, _, _ = divide_by_largest(left)
-        value = nn.functional.dropout(norm(left), self.dropout, self.training)
+        value = norm(left)
+        # not called without need: a compiler takes a share that it sees for one that may change
+        if self.training and self.dropout:
+            value = nn.functional.dropout(value, self.dropout)
         return value + entered if self.residual and entered.shape[-1] == value.shape[-1] else value
 
     def _arrange(self, x: Tensor, h0: Any, lengths: Any) -> tuple[Inputs, State, Int[Tensor, " batch"] | None]:
@@ -334,8 +338,8 @@ class BilinearRNN(Pretrained):
             raise InputError(
                 f"lengths must be {x.shape[0]} whole numbers, one per row, got {shorten(lengths)}; correct them"
             )
-        # looking at values would break a compiled program in two
-        if not torch.compiler.is_compiling():
+        # looking at values would break a compiled program in two, and wait for another device
+        if not torch.compiler.is_compiling() and given.device.type == "cpu":
             wrong = given[(given < 0) | (given > x.shape[1])]
             if len(wrong):
                 raise InputError(
@@ -375,9 +379,7 @@ class BilinearRNN(Pretrained):
         dtype, device = self.initial_state.dtype, self.initial_state.device
         if x.device != device:
             raise InputError(f"the weights are on the device {device}, got {name} on {x.device}; move one to the other")
-        converted = x.is_floating_point() and (
-            converted or (device.type != "meta" and torch.is_autocast_enabled(device.type))
-        )
+        converted = x.is_floating_point() and (converted or in_autocast(device.type))
         if x.dtype != dtype and not converted:
             raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
         if x.layout != torch.strided:

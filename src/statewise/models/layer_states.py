@@ -67,6 +67,11 @@ def is_zero(state: Tensor) -> bool:
     return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())
 
 
+def in_autocast(device: str) -> bool:
+    """Return whether autocast is on for a kind of device; some have none."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def without_autocast(device: str) -> AbstractContextManager[Any]:
-    """Keep the dtype of the weights; the meta device knows of no other."""
-    return nullcontext() if device == "meta" else torch.autocast(device_type=device, enabled=False)
+    """Return a context without autocast for a kind of device."""
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()

@@ -36,24 +36,34 @@ class Pretrained(nn.Module, ABC):
         """Return the arguments of the constructor that build this network again, up to its weights."""
 
     @classmethod
+    def saved_as(cls) -> str:
+        """Return the name of the class in a config; a class for a hub has that of the plain one."""
+        return next(kind.__name__ for kind in reversed(cls.__mro__) if Pretrained in kind.__bases__)
+
+    @classmethod
     def earlier_arguments(cls) -> dict[str, Any]:
         """Return arguments that networks saved before they existed are built with."""
         return {}
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> Path:
         """Save arguments and weights into a directory, which is made if need be; return its path."""
-        return write_pretrained(directory, self, type(self).__name__, self.arguments())
+        return write_pretrained(directory, self, self.saved_as(), self.arguments())
 
     @classmethod
     def from_pretrained(cls: type[Network], directory: str | os.PathLike[str]) -> Network:
         """Build the network that a directory holds, ready to be evaluated; its files are checked by their hashes."""
-        config, tensors = read_pretrained(directory)
-        if config.get("class") != cls.__name__:
-            raise PretrainedError(
-                f'"{shorten(directory)}" holds a {shorten(config.get("class"))}, not a {cls.__name__}; '
-                "load it with that class"
-            )
-        return restored(directory, config, tensors, lambda: cls(**cls.earlier_arguments() | config["arguments"]))
+        return of_class(cls, directory)
+
+
+def of_class(kind: type[Network], directory: str | os.PathLike[str]) -> Network:
+    """Build the network of a class that a directory holds."""
+    config, tensors = read_pretrained(directory)
+    if config.get("class") != kind.saved_as():
+        raise PretrainedError(
+            f'"{shorten(directory)}" holds a {shorten(config.get("class"))}, not a {kind.saved_as()}; '
+            "load it with that class"
+        )
+    return restored(directory, config, tensors, lambda: kind(**kind.earlier_arguments() | config["arguments"]))
 
 
 def write_pretrained(

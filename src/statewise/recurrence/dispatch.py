@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -10,11 +11,13 @@ from torch.utils import _pytree as pytree
 from statewise.kernels import Backend, choose
 from statewise.recurrence.affine import AffineForm
 from statewise.recurrence.blocks import block_form
+from statewise.recurrence.compiled import scan_states
 from statewise.recurrence.diagonal import DiagonalForm, PositiveForm
-from statewise.recurrence.form import Form, LinearStepByStep, SequenceForm, StepByStep
+from statewise.recurrence.form import Form, LinearStepByStep, SequenceForm, StepByStep, at_ends, look_up
 from statewise.recurrence.full import FullForm
 from statewise.recurrence.reference import inside_lengths, unroll, without_padding
 from statewise.recurrence.rotation import RotationForm
+from statewise.recurrence.scaling import inverse_power_above
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Additive, Block, Diagonal, Full, LinearTransition, Positive, Rotation, Transition
 
@@ -59,8 +62,26 @@ def states_by_table(
 ) -> Float[Tensor, "batch time hidden"] | Float[Tensor, "batch hidden"]:
     """Return the states of `read_tokens` for any table of coefficients of this level, of one network or of several."""
     batch = batch.checked(_symbols(table), h0)
+    if torch.compiler.is_compiling() and batch.tokens.shape[1]:
+        return at_ends(_scan_tokens(transition, table, h0, batch), batch.lengths)
     form = form_of(transition)
     return form.states(table, h0, batch) if batch.lengths is None else form.end(table, h0, batch)
+
+
+def _scan_tokens(
+    transition: Transition, table: Any, h0: Float[Tensor, "batch hidden"], batch: TokenBatch
+) -> Float[Tensor, "batch time hidden"]:
+    tokens, every = batch.tokens, batch.every
+    times = torch.arange(1, tokens.shape[1] + 1, device=tokens.device).expand_as(tokens)
+
+    def step(h: Tensor, now: tuple[Tensor, Tensor]) -> Tensor:
+        token, time = now
+        h = transition.act(look_up(table, token), h)
+        if not every:
+            return h
+        return h * torch.where((time % every == 0).unsqueeze(1), inverse_power_above(h), 1.0)
+
+    return scan_states(step, h0, (tokens, times))
 
 
 def resume_tokens(

@@ -106,7 +106,7 @@ class _EventStates(torch.autograd.Function):
         shape: tuple[int, int],
         normalise: bool,
     ) -> Tensor:
-        sizes = _Sizes(*x.shape[:2], *shape)
+        sizes = _Sizes(x.shape[0], x.shape[1], *shape)
         first = h0.contiguous()
         states = h0.new_empty(sizes.batch, sizes.time, h0.shape[1])
         factors = h0.new_empty(sizes.batch, sizes.time) if normalise else None

@@ -122,7 +122,7 @@ def resume_by_steps(
     """Resume from a state by one scaled step after another; states have norm 1."""
     h, log_norm = rescale(h, log_norm)
     for token in batch.tokens.unbind(1):
-        h, log_norm = rescale(*transition.act_scaled(_look_up(table, token), h, log_norm))
+        h, log_norm = rescale(*transition.act_scaled(look_up(table, token), h, log_norm))
     return h, log_norm
 
 
@@ -151,12 +151,13 @@ def at_ends(states: Float[Tensor, "batch time *state"], lengths: Int[Tensor, " b
 def _step_states(transition: Transition, table: Any, h0: State, batch: TokenBatch) -> States:
     h, outputs, tokens, every = h0, [], batch.tokens, batch.every
     for t in range(tokens.shape[1]):
-        h = transition.act(_look_up(table, tokens[:, t]), h)
+        h = transition.act(look_up(table, tokens[:, t]), h)
         if every and (t + 1) % every == 0:
             h = h * inverse_power_above(h)
         outputs.append(h)
     return stack_steps(outputs, h0)
 
 
-def _look_up(table: Any, token: Int[Tensor, " batch"]) -> Any:
+def look_up(table: Any, token: Int[Tensor, " batch"]) -> Any:
+    """Return the coefficients of a token for each row."""
     return table[token] if isinstance(table, Tensor) else pytree.tree_map(lambda part: part[token], table)

@@ -1,9 +1,12 @@
 """The reference: one step after another, plain and obviously right. Every fast path is tested against it."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from statewise.recurrence.compiled import scan_states
 from statewise.recurrence.scaling import rescale, to_unit_size
 from statewise.transitions import Transition
 
@@ -26,12 +29,24 @@ def unroll(
     """
     inside = inside_lengths(x, lengths)
     x = without_padding(x, inside)
+
+    def step(h: Tensor, coefficients: Any, live: Tensor | None) -> Tensor:
+        following = transition.act(coefficients, h)
+        following = to_unit_size(following) if normalise else following
+        return following if live is None else torch.where(live.unsqueeze(1), following, h)
+
+    # a loop would be compiled again for each number of steps
+    if torch.compiler.is_compiling() and x.shape[1]:
+        coefficients = transition.coefficients(x)
+        if inside is None:
+            states = scan_states(lambda h, now: step(h, now, None), h0, coefficients)
+        else:
+            states = scan_states(lambda h, now: step(h, *now), h0, (coefficients, inside))
+        return without_padding(states, inside), states[:, -1]
     h = h0
     outputs = []
     for t in range(x.shape[1]):
-        following = transition.act(transition.coefficients(x[:, t]), h)
-        following = to_unit_size(following) if normalise else following
-        h = following if inside is None else torch.where(inside[:, t, None], following, h)
+        h = step(h, transition.coefficients(x[:, t]), None if inside is None else inside[:, t])
         outputs.append(h)
     return without_padding(stack_steps(outputs, h0), inside), h
 

@@ -75,8 +75,8 @@ def _execute(plans: Sequence[PlannedRun], show: Show, directories: ExitStack) ->
         if plan.directory is not None:
             write_record(plan.directory, record)
         source, model = session.training.task.source, session.training.model
-        # weights that are not finite are no network; a directory still has the last that were
-        held = None if outcome.status == "diverged" else model
+        # weights that are not finite are no network; a directory still has the last that were. Proofs are for the CPU
+        held = None if outcome.status == "diverged" else model.cpu()
         yield order[place], Run(source, plan.directory, plan.options, record, held=held, own=plan.own)
 
 

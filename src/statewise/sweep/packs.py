@@ -7,7 +7,7 @@ first, so that the last worker does not end long after the others.
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -37,29 +37,31 @@ class Pack:
         seconds: what they are expected to take.
         attempt: how often they have been attempted before.
         losses: how often what they ran on was lost, through no fault of theirs.
+        device: where they compute; not part of their identities.
     """
 
     jobs: tuple[Job, ...]
     seconds: float
     attempt: int = 0
     losses: int = 0
+    device: str = "cpu"
 
     def again(self, keys: Iterable[str]) -> "Pack":
         """Return the runs with these keys as they were, for another node."""
         wanted = set(keys)
         left = tuple(job for job in self.jobs if job.key in wanted)
         each = self.seconds / len(self.jobs)
-        return Pack(left, each * len(left), self.attempt, self.losses + 1)
+        return Pack(left, each * len(left), self.attempt, self.losses + 1, self.device)
 
     def split(self, keys: Iterable[str]) -> list["Pack"]:
         """Return smaller packs of the runs with these keys for the next attempt: first about the root, then singles."""
         wanted = set(keys)
-        left = [job for job in self.jobs if job.key in wanted]
+        left = tuple(job for job in self.jobs if job.key in wanted)
         size = 1 if self.attempt else math.isqrt(max(1, len(left) - 1)) + (len(left) > 1)
         size = max(1, min(size, len(left)))
         each = self.seconds / len(self.jobs)
         return [
-            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1, self.losses)
+            replace(self, jobs=left[i : i + size], seconds=each * len(left[i : i + size]), attempt=self.attempt + 1)
             for i in range(0, len(left), size)
         ]
 
@@ -92,8 +94,8 @@ class Costs:
         return options.steps * self._measured.get((*like, any_seed(options.task)), on_others)
 
 
-def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
-    """Put runs into packs, the longest first."""
+def make_packs(jobs: Sequence[Job], costs: Costs, workers: int, device: str = "cpu") -> list[Pack]:
+    """Put runs into packs for a device, the longest first."""
     total = sum(costs.seconds(job.options) for job in jobs)
     aim = min(_MOST_SECONDS, max(_LEAST_SECONDS, total / (6 * max(1, workers))))
     packs: list[Pack] = []
@@ -105,7 +107,7 @@ def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
         # as even as possible: 17 runs are 9 and 8, not 16 and 1
         count = math.ceil(len(alike) / size)
         parts = [alike[i * len(alike) // count : (i + 1) * len(alike) // count] for i in range(count)]
-        packs += [Pack(tuple(part), each * len(part)) for part in parts]
+        packs += [Pack(tuple(part), each * len(part), device=device) for part in parts]
     return sorted(packs, key=lambda pack: -pack.seconds)
 
 

@@ -30,12 +30,14 @@ class EngineOptions:
         workers: how many packs are done at once.
         ray_address: of a running Ray cluster; None starts one here.
         limits: of a pack.
+        device: where runs compute.
     """
 
     name: str = "local"
     workers: int = 2
     ray_address: str | None = None
     limits: Limits = field(default_factory=Limits)
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
@@ -224,7 +226,7 @@ def run_grid(
     """
     jobs = _checked_jobs(runs)
     with Store.open(directory, write=True) as store:
-        return run_jobs(store, jobs, engine.workers, engine.start, retry_failed, show)
+        return run_jobs(store, jobs, engine.workers, engine.start, retry_failed, show, engine.device)
 
 
 def run_jobs(
@@ -234,6 +236,7 @@ def run_jobs(
     start: Callable[[Store, int], Engine],
     retry_failed: bool = False,
     show: ShowProgress | None = None,
+    device: str = "cpu",
 ) -> GridOutcome:
     """Do the jobs that an open store does not have on an engine of at most so many workers.
 
@@ -244,10 +247,11 @@ def run_jobs(
         start: starts the engine, with no more workers than there are packs.
         retry_failed: do runs again that have failed.
         show: called with the progress, about once a second.
+        device: where runs compute.
     """
     clean(store)
     left = not_done(store, jobs, retry_failed)
-    packs = make_packs(left, Costs(store.costs()), workers)
+    packs = make_packs(left, Costs(store.costs()), workers, device)
     seconds = 0.0
     if packs:
         with going_on_later(store), closing(start(store, min(workers, len(packs)))) as engine:

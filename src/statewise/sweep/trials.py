@@ -279,7 +279,7 @@ class _Runner:
     def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
         """Do the jobs that the store does not have; those whose keys are given in this process."""
         left = not_done(self.store, [job for job in jobs if job.key not in here], self.retry_failed)
-        packs = make_packs(left, Costs(self.store.costs()), self.options.workers)
+        packs = make_packs(left, Costs(self.store.costs()), self.options.workers, self.options.device)
         self.ran += len(left)
         if packs:
             if self.engine is None:
@@ -308,7 +308,8 @@ class _Runner:
         self.ran += 1
         folder = work_folder(self.store.directory) / job.key
         weights: bytes | None = None
-        plan = PlannedRun(job.options, folder, task.source, own, None if job.source is None else job.source.kept)
+        text = None if job.source is None else job.source.kept
+        plan = PlannedRun(job.options, folder, task.source, own, text, self.options.device)
         try:
             run = execute_one(plan, lambda member, metrics, steps: None)
             assert run.record is not None

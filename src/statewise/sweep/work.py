@@ -57,7 +57,7 @@ def work(pack: Pack, folder: Path, show: ShowShare) -> Iterator[list[FinishedRun
     plans: dict[str, PlannedRun] = {}
     for job in pack.jobs:
         try:
-            plans[job.key] = _plan(job, folder)
+            plans[job.key] = _plan(job, folder, pack.device)
         except BLOCKED:
             raise
         except StatewiseError as error:
@@ -81,7 +81,7 @@ def failed_record(job: Job, reason: str) -> Record:
     )
 
 
-def _plan(job: Job, folder: Path) -> "PlannedRun":
+def _plan(job: Job, folder: Path, device: str) -> "PlannedRun":
     """Plan a run, once it is known that it can be built; discard what an earlier attempt left damaged."""
     from statewise.runs import PlannedRun
     from statewise.training import build_training, check_lengths, read_checkpoint
@@ -99,7 +99,7 @@ def _plan(job: Job, folder: Path) -> "PlannedRun":
             raise
         except StatewiseError:
             shutil.rmtree(directory, ignore_errors=True)
-    return PlannedRun(job.options, directory, task_source, own, source)
+    return PlannedRun(job.options, directory, task_source, own, source, device)
 
 
 @contextmanager
