@@ -87,6 +87,10 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class BusyError(RunError):
+    """A run directory in which another process is training."""
+
+
 class CheckpointWriteError(RunError):
     """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
 
@@ -136,9 +140,11 @@ class WrongAnswerError(StatewiseError):
 
 
 class StoppedError(StatewiseError):
-    """A command that reads for ever, ended by Ctrl-C."""
+    """A command that was asked to end: by Ctrl-C, or by the signal that its exit code names."""
 
-    exit_code = 130
+    def __init__(self, said: str, exit_code: int = 130) -> None:
+        super().__init__(said)
+        self.exit_code = exit_code
 
 
 class ToolMissingError(StatewiseError):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from statewise.errors import UnreadableError, shorten
+from statewise.errors import TooLargeError, UnreadableError, shorten
 from statewise.files import reason_of
 from statewise.wording import counted
 
@@ -23,6 +23,10 @@ _STREAMED_BYTES = 64_000_000
 _PART_BYTES = 1 << 20
 
 Form = TypeVar("Form", bound=BaseModel)
+
+
+class _OversizedError(UnreadableError, TooLargeError):
+    """A file above its bound."""
 
 
 def read_bytes(file: str | os.PathLike[str], limit: int = MAX_JSON_BYTES, sha256: str | None = None) -> bytes:
@@ -41,7 +45,7 @@ def read_bytes(file: str | os.PathLike[str], limit: int = MAX_JSON_BYTES, sha256
             if not stat.S_ISREG(found.st_mode):
                 raise UnreadableError("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
             if found.st_size > limit:
-                raise UnreadableError(f"it has {found.st_size:,} bytes, and at most {limit:,} are read")
+                raise _OversizedError(f"it has {found.st_size:,} bytes, and at most {limit:,} are read")
             if sha256 is not None and found.st_size > _STREAMED_BYTES:
                 hashed = hashlib.sha256()
                 while part := stream.read(_PART_BYTES):
@@ -55,7 +59,7 @@ def read_bytes(file: str | os.PathLike[str], limit: int = MAX_JSON_BYTES, sha256
             raise
         raise UnreadableError(reason_of(error)) from None
     if len(content) > limit:
-        raise UnreadableError(f"it has more than {limit:,} bytes")
+        raise _OversizedError(f"it has more than {limit:,} bytes")
     if sha256 is not None:
         _need_hash(hashlib.sha256(content).hexdigest(), sha256)
     return content

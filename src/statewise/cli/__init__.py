@@ -1,7 +1,8 @@
 """The command line: a thin shell around the functions of `statewise.commands`.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong,
-130 interrupted. Modules that need torch are imported only by the commands that use them.
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong, 130
+interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Modules that need torch are
+imported only by the commands that use them.
 """
 
 import logging
@@ -41,6 +42,7 @@ from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
 from statewise.errors import StatewiseError, TorchMissingError, shorten
 from statewise.files import FULL, reason_of
+from statewise.interruption import Interrupted, listen
 from statewise.rooms import torch_missing
 from statewise.wording import visible
 
@@ -127,6 +129,7 @@ class _Visible(logging.Formatter):
 def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
     guard_streams()
+    listen()
     # what takes a while without progress is said on stderr
     said = logging.StreamHandler(sys.stderr)
     said.setFormatter(_Visible("%(message)s"))
@@ -141,8 +144,9 @@ def main() -> None:
         code = fail(str(error), error.exit_code)
     except typer.exceptions.TyperException as error:
         code = fail(error.format_message(), error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        code = fail("interrupted; what was saved stays, and the same command goes on from there", 130)
+    except (typer.Abort, KeyboardInterrupt) as error:
+        stop = error if isinstance(error, Interrupted) else Interrupted()
+        code = fail(str(stop), stop.exit_code)
     except MemoryError:
         code = fail("there is not enough memory for this; use smaller sizes", 1)
     except RuntimeError as error:

@@ -21,6 +21,8 @@ from statewise.commands.inputs import (
     WordsLike,
     numbers_of,
 )
+from statewise.errors import StoppedError
+from statewise.interruption import Interrupted
 from statewise.runs.run import RunLike
 from statewise.theory.learning.labelled import LabelledWords
 from statewise.wording import Result, visible
@@ -82,13 +84,18 @@ def command(
         for p in parameters:
             if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
                 given[p.name] = numbers_of(p.name, given[p.name])
-        if streams:
-            result = function(**given)
-        else:
-            from statewise.cli.progress import progress_of
+        try:
+            if streams:
+                result = function(**given)
+            else:
+                from statewise.cli.progress import progress_of
 
-            with progress_of(function.__name__) as show:
-                result = function(**given, **({"show": show} if "show" in signature.parameters else {}))
+                with progress_of(function.__name__) as show:
+                    result = function(**given, **({"show": show} if "show" in signature.parameters else {}))
+        except KeyboardInterrupt as stop:
+            # the parser of the command line would end in silence
+            stopped = stop if isinstance(stop, Interrupted) else Interrupted()
+            raise StoppedError(str(stopped), stopped.exit_code) from None
         if show_json or not streams:
             # the escapes are those of JSON, too
             print(visible(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result)))

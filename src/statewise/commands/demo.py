@@ -11,6 +11,7 @@ from statewise.commands.inputs import PathLike, path_of, torch_threads
 from statewise.commands.polish import PolishedNetwork, polish
 from statewise.commands.train import ShowMetrics
 from statewise.files import temporary_folder
+from statewise.interruption import Interrupted
 from statewise.runs.run import Run
 from statewise.wording import Lines, Result
 
@@ -110,7 +111,10 @@ def demo(out: PathLike | None = None, show: ShowMetrics | None = None) -> Demons
         pyplot_for_files()
         return _demonstrate(folder, True, show)
     with temporary_folder() as aside:
-        return _demonstrate(aside, False, show)
+        try:
+            return _demonstrate(aside, False, show)
+        except KeyboardInterrupt as stop:
+            raise Interrupted.of(stop, "nothing is kept without --out; the same command begins anew") from None
 
 
 def _demonstrate(folder: Path, kept: bool, show: ShowMetrics | None) -> Demonstration:

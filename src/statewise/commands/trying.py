@@ -10,6 +10,7 @@ from statewise.commands.inputs import MachineLike, PathLike, machine_of
 from statewise.commands.train import hash_of
 from statewise.errors import NetworkError, RunError, shorten
 from statewise.files import temporary_folder
+from statewise.interruption import Interrupted
 from statewise.machines import Machine
 from statewise.models.table import is_own, kind_of, spec_of
 from statewise.runs.record import Record
@@ -35,7 +36,10 @@ def store_of(store: PathLike | None) -> Iterator[Path]:
         yield Path(store)
         return
     with temporary_folder() as directory:
-        yield directory / "store"
+        try:
+            yield directory / "store"
+        except KeyboardInterrupt as stop:
+            raise Interrupted.of(stop, "no run is kept without --store; the same command begins anew") from None
 
 
 def tried_task(task: MachineLike | WordsSource) -> TriedTask:

@@ -72,6 +72,7 @@ class _Reader:
         self.stream = _tokens(text)
         self.token = next(self.stream)
         self.defaults: dict[str, dict[str, str]] = {keyword: {} for keyword in KEYWORDS}
+        self.read: dict[HtmlText, list[dict[str, str]]] = {}
         # what labels may come to, as defaults repeat one for every edge
         self.room = 2 * len(text) + 1_000_000
 
@@ -146,7 +147,7 @@ class _Reader:
                 if node not in graph.nodes:
                     self.use(len(self.defaults["node"].get("label", "")) + 1)
                     graph.nodes[node] = dict(self.defaults["node"])
-            labels = edge_labels(attributes.get("label"))
+            labels = self.labels_of(attributes.get("label"))
             made = [attributes | label for label in labels]
             self.use(len(path) * sum(len(one.get("label", "")) + 1 for one in made))
             graph.edges += [(p, q, one) for p, q in pairwise(path) for one in made]
@@ -159,6 +160,14 @@ class _Reader:
             found = self.attributes()
             self.use(len(self.defaults["node"].get("label", "")) + 1)
             graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | found | node_label(found.get("label"))
+
+    def labels_of(self, label: str | None) -> list[dict[str, str]]:
+        """Return the labels of an edge; one that defaults repeat is read once."""
+        if not isinstance(label, HtmlText):
+            return edge_labels(label)
+        if label not in self.read:
+            self.read[label] = edge_labels(label)
+        return self.read[label]
 
     def use(self, characters: int) -> None:
         """Count what labels come to, so that reading takes no longer than the file is long."""

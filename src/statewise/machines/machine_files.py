@@ -31,7 +31,8 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
     try:
         text = read_text(file, MAX_FILE_BYTES)
     except UnreadableError as error:
-        raise MachineFileError(f'cannot read "{shorten(path)}": {error}; give the path of a machine file') from None
+        refused = TooLargeError if isinstance(error, TooLargeError) else MachineFileError
+        raise refused(f'cannot read "{shorten(path)}": {error}; give the path of a machine file') from None
     try:
         machine = from_json(text) if file.suffix.lower() == ".json" else from_dot(text, kind, complete)
     except (MachineError, MachineFileError, TooLargeError) as error:
@@ -71,7 +72,9 @@ def from_json(text: str | bytes) -> Machine:
     try:
         data = parse_json(text)
     except UnreadableError as error:
-        raise MachineFileError(f"{error}; expected one flat object with delta and outputs") from None
+        raise MachineFileError(
+            f"the JSON cannot be read: {error}; expected one flat object with delta and outputs"
+        ) from None
     if not isinstance(data, dict):
         raise MachineFileError(f"the JSON holds a {type(data).__name__}; expected an object with delta and outputs")
     missing = sorted(_REQUIRED - data.keys())

@@ -11,7 +11,14 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
 from statewise.kernels import choose
-from statewise.models.layer_states import State, guard_state, is_zero, reverse_rows, warn_of_scale
+from statewise.models.layer_states import (
+    State,
+    guard_state,
+    is_zero,
+    reverse_rows,
+    warn_of_scale,
+    without_autocast,
+)
 from statewise.models.levels import build_transition, transition_spec
 from statewise.models.pretrained import Pretrained
 from statewise.models.tracker import check_transition
@@ -199,7 +206,7 @@ class BilinearRNN(Pretrained):
             return self._forward_packed(x, h0, lengths)
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer in range(self.num_layers):
                 sides = []
                 for place in range(layer * self._directions, (layer + 1) * self._directions):
@@ -222,7 +229,7 @@ class BilinearRNN(Pretrained):
         self._check_one_direction("step reads one input after the other")
         self._check_step(x_t, state)
         finals = []
-        with torch.autocast(device_type=x_t.device.type, enabled=False):
+        with without_autocast(x_t.device.type):
             value = x_t.to(self.initial_state.dtype)
             state = self._of_size(state.to(value.dtype))
             for layer, transition in enumerate(self.transitions):
@@ -255,7 +262,7 @@ class BilinearRNN(Pretrained):
         batched, state, valid = self._arrange(x, h0, lengths)
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer, transition in enumerate(self.transitions):
                 (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)
                 finals.append(final)
@@ -366,15 +373,15 @@ class BilinearRNN(Pretrained):
     def _check_kind(self, x: Tensor, name: str = "a tensor", converted: bool = False) -> None:
         """Refuse a tensor of another dtype, unless it can be converted, on another device, or of another layout."""
         dtype, device = self.initial_state.dtype, self.initial_state.device
-        autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
-        if x.dtype != dtype and not autocast and not (converted and x.is_floating_point()):
-            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
         if x.device != device:
             raise InputError(f"the weights are on the device {device}, got {name} on {x.device}; move one to the other")
+        converted = x.is_floating_point() and (
+            converted or (device.type != "meta" and torch.is_autocast_enabled(device.type))
+        )
+        if x.dtype != dtype and not converted:
+            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
         if x.layout != torch.strided:
-            raise InputError(
-                f"got {name} of layout {x.layout}; expected one in memory as a whole; call to_dense() on it"
-            )
+            raise InputError(f"got {name} of layout {x.layout}; expected a dense one; call to_dense()")
 
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
         self._check_kind(x_t)

@@ -1,6 +1,7 @@
 """The states of a layer: what is checked of them, and a guard against being taken for (h, c)."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -64,3 +65,8 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 def is_zero(state: Tensor) -> bool:
     """Return whether a state in memory is all zeros; one that cannot be looked at is not."""
     return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())
+
+
+def without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Keep the dtype of the weights; the meta device knows of no other."""
+    return nullcontext() if device == "meta" else torch.autocast(device_type=device, enabled=False)

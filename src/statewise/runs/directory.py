@@ -9,15 +9,18 @@ read.
 """
 
 import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statewise.errors import RunError, StatewiseError, StoreError, UnreadableError, shorten
-from statewise.files import reason_of, whole_folder, write_bytes_whole
+from statewise.errors import BusyError, FileError, RunError, StatewiseError, StoreError, UnreadableError, shorten
+from statewise.files import reason_of, remove_strays_in, whole_folder, write_bytes_whole
+from statewise.locks import HeldError, NoLocksError, remove_lock, take_lock
 from statewise.machines import Machine, identical
 from statewise.machines.machine_files import from_json, to_json
 from statewise.reading import parse_form, parse_json
@@ -26,6 +29,7 @@ from statewise.tasks import Names, Source
 from statewise.training.manifest import (
     CONFIG,
     MACHINE,
+    MANIFEST,
     MAX_FILE_BYTES,
     NAMES,
     NETWORK,
@@ -43,6 +47,8 @@ from statewise.training.options import RunOptions
 if TYPE_CHECKING:
     from statewise.models import StateTracker
 
+# while a run is being trained
+LOCK = "lock"
 Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
@@ -89,10 +95,63 @@ def open_directory(
         return read_record(directory)
     if directory.exists() and not directory.is_dir():
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
-    if directory.exists() and any(directory.iterdir()):
+    if directory.exists() and any(file.name != LOCK for file in directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
     begin_directory(directory, options, task_source, source)
     return None
+
+
+@contextmanager
+def held_directory(directory: Path) -> Iterator[None]:
+    """Hold a run directory, so that no other process trains in it; what a kill left there is removed first.
+
+    One whose run has ended is only read, and not held.
+    """
+    if (directory / RECORD).exists():
+        yield
+        return
+    if directory.exists() and not directory.is_dir():
+        raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
+    file = directory / LOCK
+    killed = file.exists()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(file)
+    except HeldError as error:
+        raise BusyError(
+            f'"{shorten(directory)}" is being trained in by {shorten(error)}; wait for it, or use another directory'
+        ) from None
+    except NoLocksError as error:
+        logging.getLogger("statewise").warning(
+            "statewise: the file system of %s has no locks (%s); train in this directory with one process at a time",
+            shorten(directory),
+            error,
+        )
+        file.unlink(missing_ok=True)
+        yield
+        return
+    except OSError as error:
+        raise FileError(
+            f'cannot write in "{shorten(directory)}": {reason_of(error)}; choose another place for the run'
+        ) from None
+    try:
+        _remove_leftovers(directory, killed)
+        yield
+    finally:
+        remove_lock(file, lock)
+
+
+def _remove_leftovers(directory: Path, killed: bool) -> None:
+    """Remove what a kill left of a checkpoint, or of a run that was about to begin."""
+    from statewise.training.checkpoints import remove_unfinished
+
+    if (directory / CONFIG).exists():
+        remove_unfinished(directory)
+    elif killed:
+        remove_strays_in(directory)
+        if {file.name for file in directory.iterdir()} <= {LOCK, MANIFEST, MACHINE, NAMES, SOURCE}:
+            for name in (MANIFEST, MACHINE, NAMES, SOURCE):
+                (directory / name).unlink(missing_ok=True)
 
 
 def begin_directory(directory: Path, options: RunOptions, task_source: Source, source: bytes | None) -> None:

@@ -54,7 +54,9 @@ def _check_sizes(run: "Run", tensors: Mapping[str, Tensor]) -> None:
     sizes += [run.manifest.hidden] if run.manifest is not None else []
     most = max((len(tensors), *(side for value in tensors.values() for side in value.shape)), default=0)
     if max(sizes, default=0) > most:
-        raise RunError(f'the weights in "{shorten(run.where)}" are not those of {shorten(run.name)}; make it anew')
+        raise RunError(
+            f'the weights in "{shorten(run.where)}" fit no network of the model {shorten(run.name)}; make it anew'
+        )
 
 
 def kept_tensors(run: "Run") -> dict[str, Tensor]:

@@ -1,11 +1,9 @@
 """The store's SQLite file: its tables, its format, the lock of its one writer, and its errors in one sentence."""
 
-import fcntl
 import logging
 import os
 import re
 import secrets
-import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +12,7 @@ from typing import Any
 
 from statewise.errors import DamagedStoreError, StoreError, StoreWriteError, shorten
 from statewise.files import reason_of
+from statewise.locks import HeldError, NoLocksError, is_held, take_lock
 from statewise.runs.directory import CONFIG, NETWORK
 from statewise.store.rows import COLUMNS
 
@@ -110,7 +109,7 @@ def lost_log(connection: sqlite3.Connection, directory: Path, write: bool) -> bo
     Its log is then still there, unless it was removed: SQLite reads the older state of the database without a word.
     """
     found = connection.execute("SELECT 1 FROM meta WHERE name = ?", [_WRITING]).fetchone()
-    return found is not None and (write or not _is_locked(directory))
+    return found is not None and (write or not is_held(directory / LOCK))
 
 
 def lost_log_text(directory: Path) -> str:
@@ -129,20 +128,6 @@ def log_is_there(directory: Path) -> bool:
 
 def _log_of(file: Path) -> Path:
     return file.with_name(file.name + "-wal")
-
-
-def _is_locked(directory: Path) -> bool:
-    try:
-        lock = os.open(directory / LOCK, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 def _begin(connection: sqlite3.Connection) -> None:
@@ -179,34 +164,26 @@ def _check_format(connection: sqlite3.Connection, directory: Path) -> None:
         )
 
 
-def take_lock(directory: Path) -> int:
+def lock_store(directory: Path) -> int:
     """Take the writer's lock, which the system releases when the process ends, however it ends."""
     if any((directory / file).exists() for file in (CONFIG, NETWORK)):
         raise StoreError(f'"{shorten(directory)}" is the directory of a run; give the store a directory of its own')
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        return take_lock(directory / LOCK)
+    except HeldError as error:
+        raise StoreError(
+            f'"{shorten(directory)}" is being written by {shorten(error)}; wait for it, or stop it'
+        ) from None
+    except NoLocksError as error:
+        raise StoreError(
+            f'the file system of "{shorten(directory)}" has no locks ({shorten(error)}), so that two writers could not '
+            "be told apart; put the store on another disk, such as a local one"
+        ) from None
     except OSError as error:
         raise StoreError(
             f'cannot write in "{shorten(directory)}": {reason_of(error)}; choose another place for the store'
         ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.read(lock, 200).decode(errors="replace").strip() or "another process"
-        os.close(lock)
-        raise StoreError(
-            f'"{shorten(directory)}" is being written by {shorten(holder)}; wait for it, or stop it'
-        ) from None
-    # a store that was removed in the meantime took its lock along; the next one has another
-    if os.fstat(lock).st_nlink == 0:
-        os.close(lock)
-        return take_lock(directory)
-    # who holds it is for people to read, and may not fit on a full disk
-    with suppress(OSError):
-        os.ftruncate(lock, 0)
-        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-    return lock
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from statewise.errors import RunError, StatewiseError, StoreError, UnreadableError, shorten
 from statewise.files import reason_of
-from statewise.reading import MAX_JSON_BYTES, parse_json, read_bytes
+from statewise.reading import MAX_JSON_BYTES, decode, parse_json, read_bytes
 from statewise.runs.directory import MACHINE, RECORD, SOURCE, check_directory, read_record
 from statewise.runs.record import Record, parse_record
 from statewise.store.rows import is_from_file, need_key
@@ -47,9 +47,16 @@ def read_records(file: Path) -> Iterator[Record]:
                 raise StoreError(f"line {blank} is empty; expected a record on each; leave it out")
             if len(line) > MAX_JSON_BYTES or total > _MAX_UNPACKED:
                 raise StoreError(f"there are more than {min(total, _MAX_UNPACKED):,} bytes")
-            parse_json(line)
-            record = parse_record(line)
+            record = parse_record(decode(line))
             _check_key(record)
+            # of keys that occur twice, only one was read
+            parse_json(line)
+        except UnreadableError as error:
+            if "UTF-8" in str(error):
+                raise _unreadable(file, error) from None
+            raise StoreError(
+                f'line {number} of "{shorten(file)}": {error}; expected one meaning; leave it out'
+            ) from None
         except StatewiseError as error:
             raise StoreError(f'line {number} of "{shorten(file)}": {error}') from None
         yield record
@@ -66,7 +73,7 @@ def read_run(directory: Path) -> Record:
         check_directory(directory)
         record = read_record(directory)
         if record is None:
-            raise StoreError("the run has not ended; train it to its end")
+            raise FileNotFoundError
         kept = read_kept(directory, MACHINE, MAX_FILE_BYTES).decode() if is_from_file(record) else None
         # the first format had no time in the record of a single run
         finished = round(file.stat().st_mtime, 1) if record.finished is None else record.finished

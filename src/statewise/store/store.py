@@ -16,7 +16,8 @@ from pydantic_core import PydanticSerializationError
 from statewise.errors import StoreError, shorten
 from statewise.reading import MAX_JSON_BYTES
 from statewise.runs.record import Record, parse_record
-from statewise.store.checksums import arrays_of, checksum, fits
+from statewise.store import queries
+from statewise.store.checksums import arrays_of, checksum, columns_fit, fits
 from statewise.store.database import (
     CHECKED,
     DATABASE,
@@ -24,15 +25,15 @@ from statewise.store.database import (
     connect,
     damaged,
     has_checksums,
+    lock_store,
     log_is_there,
     lost_log,
     lost_log_text,
     mark_closed,
     read_meta,
-    take_lock,
     translated,
 )
-from statewise.store.rows import COLUMNS, StoredRun, agrees
+from statewise.store.rows import StoredRun, agrees
 
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
@@ -55,7 +56,7 @@ class Store:
         with self._translated():
             self._dictionary = read_meta(connection, directory, "dictionary")
             # stores of earlier versions have none until they are written to
-            self._sums = {table: "checksum" if has_checksums(connection, table) else "NULL" for table in CHECKED}
+            self._checked = {table: has_checksums(connection, table) for table in CHECKED}
         if not isinstance(self._dictionary, bytes):
             raise damaged(directory, "its dictionary cannot be read")
 
@@ -68,7 +69,7 @@ class Store:
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
         """Open a store to read it, or to write to it; a writer begins one where there is none."""
-        lock = take_lock(directory) if write else None
+        lock = lock_store(directory) if write else None
         connection = None
         try:
             connection = connect(directory, write)
@@ -108,7 +109,7 @@ class Store:
 
     def keys(self, failed: bool = True) -> set[str]:
         """Return the keys of all recorded runs, with or without those that failed."""
-        query = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
+        query = "SELECT key FROM runs" if failed else "SELECT key FROM runs WHERE status != 'failed'"
         with self._translated():
             return {self._hex(key) for (key,) in self._connection.execute(query)}
 
@@ -131,9 +132,9 @@ class Store:
 
     def count(self, **equal: Any) -> int:
         """Count the runs whose columns have the values given."""
-        where, values = _condition(equal)
+        where, values = queries.where(equal)
         with self._translated():
-            return int(self._connection.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0])
+            return int(self._connection.execute(queries.count_runs(where), values).fetchone()[0])
 
     def rows(self, limit: int | None = None, **equal: Any) -> list[StoredRun]:
         """Return the rows of runs, in the order in which they ended, without reading their records.
@@ -142,43 +143,42 @@ class Store:
             limit: return at most so many, the last.
             equal: the values that columns must have.
         """
-        where, values = _condition(equal)
-        query = f"{self._select}{where} ORDER BY id DESC LIMIT ?"
+        where, values = queries.where(equal)
+        query = queries.select_rows(self._checked["runs"], where)
         found = []
         with self._translated():
-            for row in self._connection.execute(query, [*values, -1 if limit is None else limit]):
-                self._check_row(row)
-                found.append(StoredRun(self._hex(row[0]), *row[1:-2]))
+            for *row, held in self._connection.execute(query, [*values, -1 if limit is None else limit]):
+                if not columns_fit(row, held):
+                    raise self._changed(row[0])
+                found.append(StoredRun(self._hex(row[0]), *row[1:]))
         return found[::-1]
 
     def records(self, **equal: Any) -> Iterator[Record]:
         """Yield the records, in the order in which they ended, of runs whose columns have the values given."""
-        where, values = _condition(equal)
+        where, values = queries.where(equal)
         with self._translated():
-            for row in self._connection.execute(f"{self._select}{where} ORDER BY id", values):
+            for row in self._connection.execute(queries.select_records(self._checked["runs"], where), values):
                 yield self._record_of(row)
 
     def record(self, key: str) -> Record | None:
         """Return the record of one run; None if there is none."""
         with self._translated():
-            found = self._connection.execute(f"{self._select} WHERE key = ?", [bytes.fromhex(key)]).fetchone()
+            query = queries.select_records(self._checked["runs"], " WHERE key = ?")
+            found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
         return None if found is None else self._record_of(found)
-
-    @property
-    def _select(self) -> str:
-        return f"SELECT key, {', '.join(COLUMNS)}, record, {self._sums['runs']} FROM runs"
-
-    def _check_row(self, row: tuple[Any, ...]) -> None:
-        if not fits(row):
-            raise damaged(self.directory, f"run {self._hex(row[0])[:8]} is not what its checksum says")
 
     def _record_of(self, row: tuple[Any, ...]) -> Record:
         """Read the record of a row; what was written without a checksum must agree with the columns beside it."""
-        self._check_row(row)
-        record = self._unpack(row[-2]).with_key(self._hex(row[0]))
-        if row[-1] is None and not agrees(record, row[1:-2]):
-            raise damaged(self.directory, f"run {row[0].hex()[:8]} is not what its columns say")
+        *values, held = row
+        if not fits(values, held):
+            raise self._changed(values[0])
+        record = self._unpack(values[-1]).with_key(self._hex(values[0]))
+        if held is None and not agrees(record, values[1:-1]):
+            raise damaged(self.directory, f"run {values[0].hex()[:8]} is not what its columns say")
         return record
+
+    def _changed(self, key: Any) -> StoreError:
+        return damaged(self.directory, f"run {self._hex(key)[:8]} is not what its checksum says")
 
     def database_faults(self) -> Iterator[str]:
         """Yield what is wrong with the database itself: its log, its pages, its indices."""
@@ -212,17 +212,10 @@ class Store:
         """
         self._check_writing()
         rows = [self._values(record) for record in records]
-        kept = (*COLUMNS, "record", "checksum")
-        marks = ", ".join("?" for _ in range(len(kept) + 1))
-        replaced = ", ".join(f"{column} = excluded.{column}" for column in kept)
-        insert = (
-            f"INSERT INTO runs (key, {', '.join(kept)}) VALUES ({marks}) ON CONFLICT (key) "
-            f"DO UPDATE SET {replaced} WHERE runs.status = 'failed' AND excluded.status != 'failed'"
-        )
         small = [(bytes.fromhex(k), t) for k, t in (weights or {}).items() if len(t) <= LARGEST_WEIGHTS]
         with self.together():
             before = self._connection.total_changes
-            self._connection.executemany(insert, rows)
+            self._connection.executemany(queries.INSERT_RUN, rows)
             added = self._connection.total_changes - before
             self._add_weights(small)
             self._add_texts(texts)
@@ -230,7 +223,7 @@ class Store:
 
     def _add_weights(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         checked = ((*row, checksum(row)) for row in rows)
-        self._connection.executemany("INSERT OR IGNORE INTO weights (key, tensors, checksum) VALUES (?, ?, ?)", checked)
+        self._connection.executemany(queries.INSERT_WEIGHTS, checked)
 
     def _add_texts(self, texts: Iterable[bytes]) -> None:
         short = ((hashlib.sha256(text).digest(), text) for text in texts if len(text) <= LARGEST_TEXT)
@@ -240,15 +233,14 @@ class Store:
         """Return the text that has a hash, if it was short enough to be kept."""
         if not re.fullmatch("[0-9a-f]{64}", sha256):
             return None
-        return next(self._texts(" WHERE sha256 = ?", [bytes.fromhex(sha256)]), None)
+        return next(self._texts("SELECT sha256, text FROM texts WHERE sha256 = ?", [bytes.fromhex(sha256)]), None)
 
     def texts(self) -> Iterator[bytes]:
         """Yield all texts that are kept."""
-        return self._texts("", [])
+        return self._texts("SELECT sha256, text FROM texts", [])
 
-    def _texts(self, where: str, values: list[Any]) -> Iterator[bytes]:
+    def _texts(self, query: str, values: list[Any]) -> Iterator[bytes]:
         with self._translated():
-            query = f"SELECT sha256, text FROM texts{where}"
             found = self._connection.execute(query, values).fetchall() if self._has_texts() else []
         for sha256, text in found:
             if not isinstance(text, bytes) or hashlib.sha256(text).digest() != sha256:
@@ -286,25 +278,21 @@ class Store:
 
     def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:
         with self._translated():
-            found = self._connection.execute(self._select_weights)
+            found = self._connection.execute(queries.select_weights(self._checked["weights"]))
             row = found.fetchone()
         while row is not None:
-            if not fits(row):
+            if not fits(row[:2], row[2]):
                 raise self._no_weights(self._hex(row[0]))
             yield row[:2]
             with self._translated():
                 row = found.fetchone()
 
-    @property
-    def _select_weights(self) -> str:
-        return f"SELECT key, tensors, {self._sums['weights']} FROM weights"
-
     def weights_file(self, key: str) -> bytes | None:
         """Return the safetensors of a run's trained weights, if they were small enough to be kept."""
         with self._translated():
-            query = f"{self._select_weights} WHERE key = ?"
+            query = queries.select_weights(self._checked["weights"], " WHERE key = ?")
             found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
-        if found is not None and (not isinstance(found[1], bytes) or not fits(found)):
+        if found is not None and (not isinstance(found[1], bytes) or not fits(found[:2], found[2])):
             raise self._no_weights(key)
         return None if found is None else found[1]
 
@@ -368,11 +356,3 @@ class Store:
     def _translated(self) -> Iterator[None]:
         with translated(self.directory):
             yield
-
-
-def _condition(equal: dict[str, Any]) -> tuple[str, list[Any]]:
-    for column in equal:
-        if column not in COLUMNS:
-            raise StoreError(f'a run has no column "{shorten(column)}"; use one of {", ".join(COLUMNS)}')
-    parts = [f"{column} = ?" for column in equal]
-    return (f" WHERE {' AND '.join(parts)}" if parts else "", list(equal.values()))

@@ -12,7 +12,7 @@ from statewise.store import DATABASE, Store
 from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.packs import Costs, make_packs
-from statewise.sweep.schedule import ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.schedule import ShowProgress, clean, going_on_later, not_done, run_packs, work_folder
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result, counted, duration
 
@@ -250,7 +250,7 @@ def run_jobs(
     packs = make_packs(left, Costs(store.costs()), workers)
     seconds = 0.0
     if packs:
-        with closing(start(store, min(workers, len(packs)))) as engine:
+        with going_on_later(store), closing(start(store, min(workers, len(packs)))) as engine:
             seconds = run_packs(store, packs, engine, show or (lambda progress: None)).seconds
     return GridOutcome(store.directory, _standing(store, jobs), len(left), len(packs), round(seconds, 1))
 

@@ -24,10 +24,10 @@ from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.judging import judged
 from statewise.sweep.packs import Costs, make_packs
 from statewise.sweep.runner import EngineOptions, GridPlan, left_to_run, plan_jobs
-from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.schedule import Progress, ShowProgress, clean, going_on_later, not_done, run_packs, work_folder
 from statewise.sweep.terms import SETTINGS, Setting, Terms
 from statewise.sweep.trial_records import FIRST_SEED, Trial, choose_setting, trial_of
-from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.sweep.work import BLOCKED, failed_record
 from statewise.tasks import SequenceSource
 from statewise.training.options import RunOptions
 
@@ -145,7 +145,7 @@ def run_trials(
     first = list(zip(able, _jobs([(pair, SETTINGS[0], FIRST_SEED) for pair in able], terms), strict=True))
     check_jobs([job for pair, job in first if not _only_here(pair)])
     _check_here({model: job for (task, model), job in first if _only_here((task, model))})
-    with Store.open(directory, write=True) as store, ExitStack() as held:
+    with Store.open(directory, write=True) as store, going_on_later(store), ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
 
@@ -315,7 +315,7 @@ class _Runner:
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
             record = judged(record, run) if weights is None else record
-        except OUT_OF_SPACE:
+        except BLOCKED:
             raise
         except Exception as error:
             # whatever a user's class raises is its own failure, and no reason to lose the table

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from statewise.errors import CheckpointWriteError, RunError, UnreadableError, sh
 from statewise.files import reason_of, remove_strays_in, swapped_file, sync_folder
 from statewise.reading import MAX_JSON_BYTES, MAX_WEIGHT_BYTES, parse_json, read_bytes
 from statewise.training.manifest import MANIFEST, VALUES, WEIGHTS, Manifest, read_manifest
+
+_FOLDER = re.compile(r"step-[0-9]+-[0-9]+")
 
 
 def write_checkpoint(directory: Path, name: str, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -120,8 +123,8 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _keep_only(directory: Path, name: str | None) -> None:
-    for other in directory.glob("step-*"):
-        if other.name != name:
+    for other in directory.glob("step-*-*"):
+        if other.name != name and _FOLDER.fullmatch(other.name):
             shutil.rmtree(other, ignore_errors=True)
 
 

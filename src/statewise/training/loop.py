@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from statewise.errors import RunError, shorten
+from statewise.interruption import Interrupted, deferred
 from statewise.models.interface import SequenceModel
 from statewise.tasks import SequenceTask
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
@@ -41,6 +42,8 @@ class Session:
     directory: Path | None
     history: list[Metrics] = field(default_factory=list)
     began: float = 0.0
+    # the step of the last checkpoint
+    saved: int | None = None
 
     @property
     def over(self) -> bool:
@@ -86,8 +89,8 @@ def train_sessions(sessions: Sequence[Session], show: Show) -> Iterator[tuple[in
     """Train each session to the end of its plan, from wherever its checkpoint is, test it, and yield how it ended.
 
     Several sessions are trained in one tensor program; each has its own evaluations, checkpoints and early stop. Each
-    evaluation is saved, so that Ctrl-C or a kill costs at most the steps since the last one; going on from there is
-    the same as never having stopped.
+    evaluation is saved, so that a kill costs at most the steps since the last one, and Ctrl-C, SIGTERM or SIGHUP none;
+    going on from there is the same as never having stopped.
     """
     for session in sessions:
         check_lengths(session.training.model.longest, session.training.task, session.evaluation)
@@ -96,15 +99,41 @@ def train_sessions(sessions: Sequence[Session], show: Show) -> Iterator[tuple[in
     for session in sessions:
         _resume(session)
     under_way = list(range(len(sessions)))
-    while under_way:
-        for index in [index for index in under_way if sessions[index].over]:
-            under_way.remove(index)
-            yield index, _finish(sessions[index])
-        # members that were interrupted earlier than others catch up first
-        for group in _in_step(under_way, sessions):
-            advance([sessions[index].training for index in group], sessions[group[0]].until_evaluation)
-            for index in group:
-                _evaluate(sessions[index], index, show)
+    try:
+        while under_way:
+            for index in [index for index in under_way if sessions[index].over]:
+                under_way.remove(index)
+                yield index, _finish(sessions[index])
+            # members that were interrupted earlier than others catch up first
+            for group in _in_step(under_way, sessions):
+                _advance([sessions[index] for index in group])
+                for index in group:
+                    _evaluate(sessions[index], index, show)
+    except KeyboardInterrupt as stop:
+        raise Interrupted.of(stop, _kept(sessions)) from None
+
+
+def _advance(group: Sequence[Session]) -> None:
+    """Train to the next evaluation; if the process is asked to end before, save what there is."""
+    with deferred() as request:
+        advance([session.training for session in group], group[0].until_evaluation, request.asked)
+        if request.asked():
+            for session in group:
+                session.training.check_finite()
+                if not session.training.diverged:
+                    _save(session)
+    request.check()
+
+
+def _kept(sessions: Sequence[Session]) -> str:
+    """Say what an interruption has left, and how to go on."""
+    saved = [session for session in sessions if session.saved is not None]
+    if not saved:
+        where = "without a directory nothing is kept" if sessions[0].directory is None else "nothing was saved yet"
+        return f"{where}; the same command begins anew"
+    first = saved[0]
+    what = f'"{shorten(first.directory)}" is saved at step {first.saved:,} of {first.training.optimisation.steps:,}'
+    return f"{what}{'' if len(saved) == 1 else ', with the others'}; the same command goes on from there"
 
 
 def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan) -> None:
@@ -140,6 +169,7 @@ def _restore(session: Session, tensors: dict[str, Tensor], values: dict[str, Any
     training.check_finite()
     if training.diverged:
         raise RunError(f'the weights in "{shorten(session.directory)}" are not finite; start anew')
+    session.saved = training.step
     # "looks" is what earlier versions called it
     written = values["looks"] if "looks" in values else values["history"]
     session.history = list(_HISTORY.validate_json(json.dumps(written), strict=True))
@@ -182,7 +212,10 @@ def _save(session: Session) -> None:
         return
     tensors, values = session.training.state()
     values = {**values, "history": [asdict(metrics) for metrics in session.history]}
-    write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
+    with deferred() as request:
+        write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
+        session.saved = session.training.step
+    request.check()
 
 
 def _finish(session: Session) -> Outcome:

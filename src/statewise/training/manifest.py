@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -49,6 +49,11 @@ class Manifest(BaseModel):
             raise ValueError("a checkpoint has a folder, and the hashes of two files")
         return self
 
+    @property
+    def hashes(self) -> dict[str, str] | None:
+        """The hashes of all files but those of the checkpoint; None where an earlier version listed none."""
+        return None if self.files is None else {str(name): found for name, found in self.files.items()}
+
     def to_json(self) -> str:
         """Write the manifest on one line."""
         return json.dumps(self.model_dump(exclude_none=True))
@@ -80,9 +85,9 @@ def write_manifest(directory: Path, files: Mapping[str, str]) -> None:
 def list_file(directory: Path, name: str, content: bytes) -> None:
     """Add a file that was just written to the manifest; an earlier version's list is completed by what stands there."""
     held = read_manifest(directory) or Manifest()
-    files: dict[str, str] = dict(held.files or {})
-    if held.files is None:
-        there = (other for other in Kept.__args__ if (directory / other).is_file())
+    files = held.hashes
+    if files is None:
+        there = (other for other in get_args(Kept) if (directory / other).is_file())
         files = listed_files({other: read_bytes(directory / other, MAX_FILE_BYTES) for other in there})
     listed = held.model_dump() | {"files": files | listed_files({name: content})}
     write_whole(directory / MANIFEST, Manifest.model_validate(listed).to_json() + "\n")
@@ -91,11 +96,11 @@ def list_file(directory: Path, name: str, content: bytes) -> None:
 def read_kept(directory: Path, name: str, limit: int = MAX_JSON_BYTES) -> bytes:
     """Read a file of a run directory, and compare it with its hash; one that is wrong is one sentence."""
     listed = read_manifest(directory)
-    sha256 = None if listed is None or listed.files is None else listed.files.get(name)
-    if listed is not None and listed.files is not None and sha256 is None:
+    hashes = None if listed is None else listed.hashes
+    if hashes is not None and name not in hashes:
         raise RunError(f'"{shorten(directory / name)}" is not in {MANIFEST}; use another directory')
     try:
-        return read_bytes(directory / name, limit, sha256)
+        return read_bytes(directory / name, limit, None if hashes is None else hashes[name])
     except UnreadableError as error:
         raise RunError(f'"{shorten(directory / name)}" cannot be read: {error}; use another directory') from None
 

@@ -175,6 +175,8 @@ def has_overflowed(product: Float[Tensor, "*shape"]) -> bool:
 
     Products that overflow may have opposite signs, and their sum in float64 is then the right infinity, or finite.
     """
+    # a compiled program would be broken in two
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or product.dtype != torch.float32:
+        return False
     known = type(product) is Tensor and not is_functorch_wrapped_tensor(product) and product.device.type == "cpu"
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    return product.dtype == torch.float32 and known and not traced and not bool(product.isfinite().all())
+    return known and not bool(product.isfinite().all())

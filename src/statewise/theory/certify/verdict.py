@@ -31,6 +31,8 @@ from statewise.theory.network import Network
 Status = Literal["proven", "refuted", "horizon", "unknown"]
 # a horizon beyond this is not looked for a second time
 _NEAR = 100_000
+# how `numbers` of a verdict about a run in floats begins
+RUN = "a run in "
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class Verdict:
     numbers: str = Network.reading
     reembedding: Reembedding | None = None
     witness: ConeProof | TrainedHorizon | None = None
+
+    @property
+    def of_run(self) -> bool:
+        """Whether the run in floats was judged, which rounds, and not the network of exact numbers."""
+        return self.numbers.startswith(RUN)
 
 
 def certify(
