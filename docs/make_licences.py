@@ -4,6 +4,7 @@ Packages are those of constraints.txt; which of them the library itself needs fo
 """
 
 import re
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -14,6 +15,8 @@ HEAD = """# Licences
 statewise is under the Apache License 2.0. These are the licences of the packages that `make test` installs, as their
 own metadata state them. "always" marks those that come with `pip install statewise`; the others belong to an extra,
 a test or the documentation.
+
+<details><summary>Every package</summary>
 
 | package | licence | when |
 | --- | --- | --- |
@@ -54,13 +57,14 @@ def licence_of(package: str) -> str:
 
 def needed() -> set[str]:
     """Return the packages that come with the library itself, theirs included."""
-    found, waiting = set(), ["statewise"]
+    waiting = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
+    found = set()
     while waiting:
-        for line in metadata.requires(waiting.pop()) or []:
-            name = _plain(re.match(r"[\w.-]+", line)[0])
-            if "extra ==" not in line and name not in found and _is_here(name):
-                found.add(name)
-                waiting.append(name)
+        line = waiting.pop()
+        name = _plain(re.match(r"[\w.-]+", line)[0])
+        if "extra ==" not in line and name not in found and _is_here(name):
+            found.add(name)
+            waiting += metadata.requires(name) or []
     return found
 
 
@@ -68,7 +72,7 @@ def page() -> str:
     """Return the page."""
     always = needed()
     rows = [f"| {name} | {licence_of(name)} | {'always' if _plain(name) in always else ''} |" for name in pinned()]
-    return HEAD + "\n".join(sorted(map(str.rstrip, rows), key=str.lower)) + "\n"
+    return HEAD + "\n".join(sorted(map(str.rstrip, rows), key=str.lower)) + "\n\n</details>\n"
 
 
 def _plain(name: str) -> str:

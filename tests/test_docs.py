@@ -202,7 +202,7 @@ def test_the_commands_are_those_of_the_command_line(monkeypatch):
 
 def test_the_script_for_slurm_is_shown_and_can_be_parsed():
     script = ROOT / "examples" / "sweep.slurm"
-    assert f"{{literalinclude}} ../examples/{script.name}" in (DOCS / "sweeps.md").read_text()
+    assert f"{{literalinclude}} ../examples/{script.name}" in (DOCS / "cluster.md").read_text()
     subprocess.run(["bash", "-n", str(script)], check=True)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import statewise as sw
-from statewise.cli.progress import Countdown, Log, Pace, Reporter, Sink, Update, of_sweep, of_training
+from statewise.cli.progress import Bar, Countdown, Log, Pace, Reporter, Sink, Update, of_sweep, of_training
 from statewise.stages import Stage, heard_by
 from statewise.sweep.schedule import Progress as GridProgress
 from statewise.training.metrics import Metrics
@@ -120,6 +120,21 @@ def test_the_share_of_a_grid_does_not_fall():
     assert [text.split()[1] for text in kept.texts] == ["50%", "50%"]
 
 
+def test_a_bar_is_drawn_a_few_times_a_second_and_at_once_where_it_shows_something_else():
+    clock = Clock()
+    bar = Bar("certify", clock)
+    shown = []
+    for what, detail in (("searching", "1"), ("searching", "2"), ("bounding", "3"), ("bounding", "4")):
+        bar.show(Update(what, None, None, detail))
+        (task,) = bar._progress.tasks
+        shown.append((task.description, task.fields["detail"]))
+    clock.now += 1
+    bar.show(Update("bounding", None, None, "5"))
+    bar.end()
+    assert shown == [("searching", "1"), ("searching", "1"), ("bounding", "3"), ("bounding", "3")]
+    assert task.fields["detail"] == "5"
+
+
 class Kept(Sink):
     """Keeps what is shown."""
 
@@ -190,6 +205,13 @@ def test_scores_stand_beside_their_lengths():
     assert update.left == 6.0
     assert "score 1.000 at 10, 0.500 at 500" in update.detail
     assert "250 steps/s" in update.detail
+
+
+def test_a_grid_that_has_hardly_begun_has_no_time_left():
+    progress = GridProgress(1_000, 1_000.0, done_cost=1.0)
+    assert of_sweep("sweep", progress).left is None
+    progress.done_cost = 20.0
+    assert of_sweep("sweep", progress).left > 0
 
 
 def test_a_sweep_names_what_did_not_end_well():

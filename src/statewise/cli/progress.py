@@ -29,6 +29,8 @@ _BAR_EVERY = 0.2
 _LOOK_EVERY = 1.0
 # an estimate that is longer than the countdown by this factor stops it
 _MUCH_LONGER = 1.5
+# the time left is told once this share of a grid is done
+_LEAST_SHARE = 0.01
 _SWEEPS = ("sweep", "reproduce", "compare", "ladder")
 _TRAININGS = ("train", "demo")
 
@@ -213,19 +215,19 @@ class Bar(Sink):
             refresh_per_second=1 / _BAR_EVERY,
         )
         self._task = self._progress.add_task(command, total=None, detail="")
-        self._drawn, self._shown = -_BAR_EVERY, False
+        self._drawn, self._shown, self._what = -_BAR_EVERY, False, ""
 
     def _changed(self, update: Update) -> None:
-        """Draw the bar anew, if the last drawing is old enough."""
+        """Draw the bar anew, if it shows something else or is old enough."""
         update = replace(update, what=visible(update.what), detail=visible(update.detail))
         if not self._shown:
             self._progress.start()
             self._shown = True
         if update.lasting:
             self._console.print(update.detail, markup=False, soft_wrap=True)
-        elif self._clock() - self._drawn < _BAR_EVERY:
+        elif update.what == self._what and self._clock() - self._drawn < _BAR_EVERY:
             return
-        self._drawn = self._clock()
+        self._drawn, self._what = self._clock(), update.what
         share = "" if update.share is None else f"{update.share:4.0%}  "
         detail = "" if update.lasting else update.detail
         self._progress.update(
@@ -323,5 +325,7 @@ def of_sweep(command: str, progress: "Progress | Any") -> Update:
     others = "".join(f"  {count:,} {name}" for name, count in sorted(progress.statuses.items()) if name != "done")
     rate = progress.done / max(progress.seconds, 1e-9)
     per = f"{rate:.1f} runs/s" if rate >= 1 else f"{60 * rate:.1f} runs/min"
-    detail = f"{progress.done:,} of {progress.total:,} runs{others}  {per}"
-    return Update(command, progress.share, progress.seconds_left, detail)
+    detail = f"{progress.done:,} of {progress.total:,} runs{others}{f'  {per}' if progress.done else ''}"
+    # before that it is the time in which workers start that counts
+    left = progress.seconds_left if progress.share >= _LEAST_SHARE else None
+    return Update(command, progress.share, left, detail)

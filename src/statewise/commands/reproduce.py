@@ -120,6 +120,11 @@ def reproduce(
         raise RunError(f"{name} takes {len(runs):,} runs and needs a store for them; give --store DIR")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RunError(f'"{shorten(folder)}" is a file, and figures need a directory; give another --out')
+    if folder is not None:
+        from statewise.report.figure import pyplot_for_files
+
+        # before anything is run for what is drawn at the end
+        pyplot_for_files()
     on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory), device_of(device))
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1):

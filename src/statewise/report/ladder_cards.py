@@ -15,7 +15,7 @@ from statewise.models.table import label_of
 from statewise.papers.architectures import known_of, legend_of, predicted, reported_of, statement_of
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, Standing
 from statewise.papers.rungs import RUNGS, Rung
-from statewise.report.figure import picture_of
+from statewise.report.figure import picture_of, pyplot_for_files
 from statewise.report.heat import step_of
 from statewise.report.palette import light_scale
 from statewise.wording import counted, duration, fixed, visible
@@ -33,6 +33,7 @@ def check_card_file(file: Path) -> None:
     """Refuse a file that is neither a page nor a picture before any work is done for it."""
     if file.suffix not in (*_PAGES, *_PICTURES):
         raise RunError(f'"{shorten(file)}" is not an .html, .png or .svg file; choose one of these endings')
+    pyplot_for_files()
 
 
 def write_cards(file: Path, cards: Sequence[Card], terms: str) -> None:

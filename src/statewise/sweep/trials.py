@@ -273,7 +273,7 @@ class _Runner:
         progress = self.progress
         progress.total = progress.done + len(left)
         # what was done has cost what it took, whatever was expected
-        progress.done_cost = progress.seconds * self.options.workers
+        progress.done_cost = progress.seconds * self.options.workers if progress.done else 0.0
         progress.cost = progress.done_cost + sum(costs.seconds(job.options) for job in left)
 
     def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
