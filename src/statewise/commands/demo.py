@@ -1,6 +1,5 @@
 """`statewise demo`: from training on ten symbols to a proof for all lengths."""
 
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from statewise.commands.extract import Extraction, Snapped, extract, snap
 from statewise.commands.inputs import PathLike, path_of, torch_threads
 from statewise.commands.polish import PolishedNetwork, polish
 from statewise.commands.train import ShowMetrics
+from statewise.files import temporary_folder
+from statewise.interruption import Interrupted
 from statewise.runs.run import Run
 from statewise.wording import Lines, Result
 
@@ -104,9 +105,16 @@ def demo(out: PathLike | None = None, show: ShowMetrics | None = None) -> Demons
     """
     folder = path_of(out)
     if folder is not None:
+        from statewise.report.figure import pyplot_for_files
+
+        # for the page
+        pyplot_for_files()
         return _demonstrate(folder, True, show)
-    with tempfile.TemporaryDirectory() as aside:
-        return _demonstrate(Path(aside), False, show)
+    with temporary_folder() as aside:
+        try:
+            return _demonstrate(aside, False, show)
+        except KeyboardInterrupt as stop:
+            raise Interrupted.of(stop, "nothing is kept without --out; the same command begins anew") from None
 
 
 def _demonstrate(folder: Path, kept: bool, show: ShowMetrics | None) -> Demonstration:

@@ -105,7 +105,7 @@ def reproduce(
         time_limit: seconds that a pack may take; 0 for no bound
         retry_failed: try runs again that have failed
         slow: run Mamba and the Transformer too, which take twice as long as all others under preset quick
-        dry_run: show what would be run, and about how long it takes
+        dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         out: write figures, numbers and records into this directory
         show: called with the progress, about once a second
     """

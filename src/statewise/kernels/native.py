@@ -29,6 +29,8 @@ _SIGNATURES = {
     "full_train": "pppppppppp" + "lllllllll",
     "small_blocks_forward": "ppppp" + "lllll",
     "small_blocks_backward": "pppppppp" + "lllll",
+    "events_forward": "pppppp" + "llllll",
+    "events_backward": "pppppppp" + "llllll",
     "rotations_forward": "ppp" + "lll",
     "rotations_backward": "pppppp" + "lll",
     "adam": "pppp" + "ll" + "pp" + "dddd",

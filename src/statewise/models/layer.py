@@ -10,18 +10,24 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from statewise.errors import InputError, TransitionError, shorten
-from statewise.kernels import choose, in_memory
+from statewise.kernels import choose
+from statewise.models.layer_states import (
+    State,
+    guard_state,
+    is_zero,
+    reverse_rows,
+    warn_of_scale,
+    without_autocast,
+)
 from statewise.models.levels import build_transition, transition_spec
 from statewise.models.pretrained import Pretrained
 from statewise.models.tracker import check_transition
-from statewise.recurrence import sequence_backend, unroll_normalised, unroll_sequence
+from statewise.recurrence import sequence_backend, to_unit_size, unroll_normalised, unroll_sequence
 from statewise.transitions import Transition
 from statewise.transitions.transition import divide_by_largest
 
 Inputs = Float[Tensor, "batch time input"]
 Outputs = Float[Tensor, "batch time output"]
-# with two directions, layers are counted twice: forward, then backward, as in nn.LSTM
-State = Float[Tensor, "layers batch hidden"]
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -43,6 +49,8 @@ class BilinearRNN(Pretrained):
         device: where the parameters are.
         dtype: their type.
         num_layers: how many recurrences are stacked.
+        normalise: divide each state by its root mean square before the next step, so that no length overflows or
+            vanishes; a state then is a direction. None does so where there are several layers.
         norm: put an RMSNorm between layers.
         residual: add a layer's input to its output between layers, where the sizes agree.
         dropout: the share of outputs dropped between layers in training.
@@ -63,6 +71,7 @@ class BilinearRNN(Pretrained):
         dtype: torch.dtype | None = None,
         *,
         num_layers: int = 1,
+        normalise: bool | None = None,
         norm: bool = False,
         residual: bool = False,
         dropout: float = 0.0,
@@ -100,6 +109,7 @@ class BilinearRNN(Pretrained):
         self.transition = transition if isinstance(transition, str) else type(transition).__name__
         self.additive = additive
         self.batch_first, self.residual, self.dropout = batch_first, residual, dropout
+        self.normalise = num_layers > 1 if normalise is None else normalise
         self._forced: str | None = None
         self.bidirectional, self._directions = bidirectional, 2 if bidirectional else 1
         width = self._directions * hidden_size
@@ -122,6 +132,11 @@ class BilinearRNN(Pretrained):
         self.initial_state = nn.Parameter(torch.ones(len(self.layers), hidden_size), requires_grad=trained)
         self.to(device=device, dtype=dtype)
 
+    @classmethod
+    def earlier_arguments(cls) -> dict[str, Any]:
+        """Return the arguments of layers that were saved before these existed."""
+        return {"normalise": False}
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that build this layer again, up to its weights."""
         transition, additive = transition_spec(self.transitions[0])
@@ -132,6 +147,7 @@ class BilinearRNN(Pretrained):
             "additive": additive,
             "batch_first": self.batch_first,
             "num_layers": self.num_layers,
+            "normalise": self.normalise,
             "norm": any(isinstance(norm, nn.RMSNorm) for norm in self.norms),
             "residual": self.residual,
             "dropout": self.dropout,
@@ -145,6 +161,7 @@ class BilinearRNN(Pretrained):
             f"{self.input_size}, {self.hidden_size}, transition={self.transition!r}, additive={self.additive!r}, "
             f"batch_first={self.batch_first}"
             + (stack if self.num_layers > 1 else "")
+            + (", normalise=True" if self.normalise else "")
             + (", bidirectional=True" if self.bidirectional else "")
         )
 
@@ -189,19 +206,22 @@ class BilinearRNN(Pretrained):
             return self._forward_packed(x, h0, lengths)
         batched, state, valid = self._arrange(x, h0, lengths)
         finals = []
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer in range(self.num_layers):
                 sides = []
                 for place in range(layer * self._directions, (layer + 1) * self._directions):
                     turned = bool(place % self._directions)
                     entered = reverse_rows(batched, valid) if turned else batched
                     outputs, final = unroll_sequence(
-                        self.transitions[place], entered, state[place], valid, self._forced
+                        self.transitions[place], entered, state[place], valid, self._forced, self.normalise
                     )
                     sides.append(reverse_rows(outputs, valid) if turned else outputs)
                     finals.append(final)
                 batched = self._between(layer, batched, sides[0] if len(sides) == 1 else torch.cat(sides, dim=-1))
-        output, h_n = self._restore(batched, torch.stack(finals), x)
+        last = torch.stack(finals)
+        if self.additive == "none" and not self.normalise:
+            warn_of_scale(last, state)
+        output, h_n = self._restore(batched, last, x)
         return output, guard_state(h_n)
 
     def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -209,10 +229,11 @@ class BilinearRNN(Pretrained):
         self._check_one_direction("step reads one input after the other")
         self._check_step(x_t, state)
         finals = []
-        with torch.autocast(device_type=x_t.device.type, enabled=False):
+        with without_autocast(x_t.device.type):
             value = x_t.to(self.initial_state.dtype)
+            state = self._of_size(state.to(value.dtype))
             for layer, transition in enumerate(self.transitions):
-                h = transition.act(transition.coefficients(value), state[layer].to(value.dtype))
+                h = self._of_size(transition.act(transition.coefficients(value), state[layer]))
                 finals.append(h)
                 value = self._between(layer, value, h)
         return value, torch.stack(finals)
@@ -222,8 +243,9 @@ class BilinearRNN(Pretrained):
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Run over a sequence with states of norm 1 and the logarithms of their norms, at any length.
 
-        exp(log_norm) h is what `forward` gives, where that can be represented. Layers after the first see inputs of
-        norm 1, which changes nothing if there is a norm between them, and is refused if there is none.
+        exp(log_norm) h is what `forward` gives without `normalise`, where that can be represented. Layers after the
+        first see inputs of norm 1, which changes nothing if there is a norm between them, and is refused if there is
+        none.
 
         Returns:
             (h_t of norm 1, log-norms) of the last layer for every t, and (last states, log-norms) of all layers.
@@ -232,11 +254,15 @@ class BilinearRNN(Pretrained):
             raise InputError("a normalised run takes padded inputs; unpack them, and give their lengths")
         if self.num_layers > 1 and not isinstance(self.norms[0], nn.RMSNorm):
             raise InputError("a normalised run of several layers needs norm=True between them; build the layer with it")
+        if self.normalise and self.additive != "none":
+            raise InputError(
+                "this layer normalises h before it adds to it: there is no log-norm; build another without"
+            )
         self._check_one_direction("a normalised run has one direction")
         batched, state, valid = self._arrange(x, h0, lengths)
         finals, scales = [], []
         log_norms = batched.new_zeros(batched.shape[:2])
-        with torch.autocast(device_type=batched.device.type, enabled=False):
+        with without_autocast(batched.device.type):
             for layer, transition in enumerate(self.transitions):
                 (outputs, log_norms), (final, scale) = unroll_normalised(transition, batched, state[layer], valid)
                 finals.append(final)
@@ -245,6 +271,10 @@ class BilinearRNN(Pretrained):
         output, h_n = self._restore(batched, torch.stack(finals), x)
         times, lasts = self._restore(log_norms.unsqueeze(-1), torch.stack(scales).unsqueeze(-1), x)
         return (output, times.squeeze(-1)), (h_n, lasts.squeeze(-1))
+
+    def _of_size(self, state: Tensor) -> Tensor:
+        """Return a state as the recurrence keeps it."""
+        return to_unit_size(state) if self.normalise else state
 
     def _between(self, layer: int, entered: Tensor, left: Tensor) -> Tensor:
         """Make the next layer's input of this layer's output; the last layer's output stays as it is."""
@@ -272,7 +302,9 @@ class BilinearRNN(Pretrained):
                 "transpose them, or build the layer for this size"
             )
         dtype = self.initial_state.dtype
-        self._check_dtype(x)
+        self._check_kind(x)
+        if h0 is not None:
+            self._check_kind(h0, "h0", converted=True)
         one = x.ndim == 2
         batched = x.unsqueeze(0) if one else (x if self.batch_first else x.transpose(0, 1))
         state = self.init_state(batched.shape[0]) if h0 is None else (h0.unsqueeze(1) if one else h0)
@@ -280,12 +312,12 @@ class BilinearRNN(Pretrained):
         if tuple(state.shape) != expected:
             wanted = (expected[0], expected[2]) if one else expected
             raise InputError(f"{where} needs a state h0 of shape {wanted}, got {tuple(h0.shape)}; reshape it")  # pyright: ignore[reportOptionalMemberAccess]
-        if h0 is not None and self.additive == "none" and _is_zero(h0):
+        if h0 is not None and self.additive == "none" and is_zero(h0):
             raise InputError(
                 f"{where} got an h0 of zeros, and a product that begins with 0 stays 0; "
                 "leave h0 out, or begin with init_state(batch)"
             )
-        return batched.to(dtype), state.to(dtype), self._check_lengths(lengths, batched)
+        return batched.to(dtype), self._of_size(state.to(dtype)), self._check_lengths(lengths, batched)
 
     def _check_lengths(self, lengths: Any, x: Inputs) -> Int[Tensor, " batch"] | None:
         if lengths is None:
@@ -338,15 +370,22 @@ class BilinearRNN(Pretrained):
         if self.bidirectional:
             raise InputError(f"{why}, and this layer reads both ways; build it without bidirectional")
 
-    def _check_dtype(self, x: Tensor) -> None:
-        dtype = self.initial_state.dtype
-        autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
-        if x.dtype != dtype and not autocast:
-            raise InputError(f"the weights are of {dtype}, got a tensor of {x.dtype}; convert one to the other")
+    def _check_kind(self, x: Tensor, name: str = "a tensor", converted: bool = False) -> None:
+        """Refuse a tensor of another dtype, unless it can be converted, on another device, or of another layout."""
+        dtype, device = self.initial_state.dtype, self.initial_state.device
+        if x.device != device:
+            raise InputError(f"the weights are on the device {device}, got {name} on {x.device}; move one to the other")
+        converted = x.is_floating_point() and (
+            converted or (device.type != "meta" and torch.is_autocast_enabled(device.type))
+        )
+        if x.dtype != dtype and not converted:
+            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
+        if x.layout != torch.strided:
+            raise InputError(f"got {name} of layout {x.layout}; expected a dense one; call to_dense()")
 
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
-        self._check_dtype(x_t)
-        self._check_dtype(state)
+        self._check_kind(x_t)
+        self._check_kind(state)
         if x_t.ndim != 2 or x_t.shape[-1] != self.input_size:
             raise InputError(
                 f"step needs inputs [batch, {self.input_size}], got shape {tuple(x_t.shape)}; reshape them"
@@ -354,37 +393,3 @@ class BilinearRNN(Pretrained):
         expected = (self.num_layers, x_t.shape[0], self.hidden_size)
         if tuple(state.shape) != expected:
             raise InputError(f"step needs a state of shape {expected}, got {tuple(state.shape)}; use init_state")
-
-
-class HiddenState(Tensor):
-    """A last state that does not fall apart into two: nn.LSTM returns (h, c) in its place."""
-
-    # results of any operation are plain tensors
-    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
-
-    def __iter__(self) -> Any:
-        """Refuse to be unpacked."""
-        raise TypeError(
-            "BilinearRNN returns one state, not (h, c); write output, h_n = rnn(x), and h_n.unbind() to split"
-        )
-
-
-def guard_state(state: Tensor) -> Tensor:
-    """Return a state of two recurrences so that `h, c = state` is an error; any other cannot be mistaken for a pair."""
-    if len(state) != 2 or torch.compiler.is_compiling() or not in_memory(state):
-        return state
-    return state.as_subclass(HiddenState)
-
-
-def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse each row along time, within its length; what lies behind that stays where it is."""
-    if lengths is None:
-        return x.flip(1)
-    times = torch.arange(x.shape[1], device=x.device)
-    places = torch.where(times < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - times, times)
-    return x.gather(1, places.unsqueeze(-1).expand_as(x))
-
-
-def _is_zero(state: Tensor) -> bool:
-    """Return whether a state in memory is all zeros; one that cannot be looked at is not."""
-    return in_memory(state) and state.numel() > 0 and not bool(state.detach().any())

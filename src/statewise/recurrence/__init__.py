@@ -11,7 +11,7 @@ from statewise.recurrence.dispatch import (
 from statewise.recurrence.full import FullWeights, losses_and_gradients
 from statewise.recurrence.readout import read_direction
 from statewise.recurrence.reference import unroll, unroll_normalised
-from statewise.recurrence.scaling import RESCALE_EVERY, rescale, rescale_exactly
+from statewise.recurrence.scaling import RESCALE_EVERY, rescale, rescale_exactly, to_unit_size
 from statewise.recurrence.token_batch import TokenBatch
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "resume_tokens",
     "sequence_backend",
     "states_by_table",
+    "to_unit_size",
     "token_table",
     "unroll",
     "unroll_normalised",

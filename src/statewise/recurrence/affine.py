@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from statewise.recurrence.blocks import Blocks, block_states
-from statewise.recurrence.form import Form, LogNorm, State, States, resume_by_steps
+from statewise.recurrence.events import event_states
+from statewise.recurrence.form import Inputs, Inside, LogNorm, SequenceForm, State, States, resume_by_steps
 from statewise.recurrence.full import grouped_states
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Additive
@@ -23,8 +24,8 @@ Table = tuple[Tensor, Float[Tensor, "token hidden"]]
 
 
 @final
-class AffineForm(Form[Additive]):
-    """Products on (h, 1), of one matrix or of blocks."""
+class AffineForm(SequenceForm[Additive]):
+    """Products on (h, 1), of one matrix or of blocks; over real-valued inputs the term is added as it is."""
 
     def states(self, table: Table, h0: State, batch: TokenBatch) -> States:
         """Multiply (h, 1) by the matrix of each token."""
@@ -37,6 +38,11 @@ class AffineForm(Form[Additive]):
     def resume(self, table: Table, h: State, log_norm: LogNorm, batch: TokenBatch) -> tuple[State, LogNorm]:
         """Go step by step, since the offset must be added at the scale of the state."""
         return resume_by_steps(self.transition, table, h, log_norm, batch)
+
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
+        """Compute the blocks of a piece of time, then its states."""
+        linear, offset = self.transition.linear, self.transition.offset_of(x)
+        return event_states(linear, x, offset, h0, inside, normalise)
 
     def _of_tokens(self, table: Table, h0: State, batch: TokenBatch) -> Float[Tensor, "batch *time hidden"]:
         matrices = self._matrices(table)

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.kernels import call, choose
+from statewise.recurrence.events import event_states
 from statewise.recurrence.form import (
     PIECE,
     Form,
@@ -29,10 +30,11 @@ from statewise.recurrence.form import (
 )
 from statewise.recurrence.full import grouped_states, resume_grouped
 from statewise.recurrence.reference import stack_steps
-from statewise.recurrence.scaling import RESCALE_EVERY, inverse_power_above, rescale_exactly
+from statewise.recurrence.scaling import RESCALE_EVERY, inverse_power_above, rescale_exactly, to_unit_size
 from statewise.recurrence.second_derivatives import differentiable_gradients
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Block
+from statewise.transitions.transition import has_overflowed
 
 # larger blocks are cheaper as matrix products
 _LARGEST_SMALL = 4
@@ -71,7 +73,7 @@ class SmallBlocks(SequenceForm[Block]):
         last, log_norm = resume_interleaved(table.permute(0, 2, 3, 1), parts, log_norm, batch.tokens)
         return rescale_exactly(last.transpose(1, 2).flatten(1), log_norm)
 
-    def sequence(self, x: Inputs, h0: State, inside: Inside) -> States:
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
         """Compute the blocks of each input interleaved; those of padding are the identity."""
         blocks, size = self.transition.weight.shape[:2]
         weight = self.transition.weight.permute(1, 2, 0, 3)
@@ -80,11 +82,11 @@ class SmallBlocks(SequenceForm[Block]):
             one = torch.eye(size, dtype=x.dtype, device=x.device).unsqueeze(-1)
             coefficients = torch.where(inside[..., None, None, None], coefficients, one)
         parts = h0.unflatten(1, (blocks, size)).transpose(1, 2)
-        return interleaved_states(coefficients, parts).transpose(2, 3).flatten(2)
+        return sequence_of_blocks(coefficients, parts, normalise).transpose(2, 3).flatten(2)
 
 
 @final
-class LargeBlocks(Form[Block]):
+class LargeBlocks(SequenceForm[Block]):
     """Blocks as rows of grouped products: block n of token k is matrix k N + n of a longer table."""
 
     def states(self, table: Blocks, h0: State, batch: TokenBatch) -> States:
@@ -107,6 +109,10 @@ class LargeBlocks(Form[Block]):
         largest = scale.amax(dim=1)
         rows = rows.unflatten(0, (-1, blocks)) * (scale - largest.unsqueeze(1)).exp().to(rows.dtype).unsqueeze(-1)
         return rescale_exactly(rows.flatten(1), largest)
+
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
+        """Compute the blocks of a piece of time, then its states."""
+        return event_states(self.transition, x, None, h0, inside, normalise)
 
 
 def _small_states(table: Blocks, h0: State, batch: TokenBatch) -> Tensor:
@@ -135,21 +141,22 @@ def _own_tokens(tokens: Int[Tensor, "batch time"], blocks: int) -> Int[Tensor, "
 
 
 def interleaved_states(
-    coefficients: Float[Tensor, "*event out in blocks"], h0: Interleaved, batch: TokenBatch | None = None
+    coefficients: Float[Tensor, "token out in blocks"], h0: Interleaved, batch: TokenBatch
 ) -> Float[Tensor, "batch *time entry blocks"]:
-    """Return every h_t, or, with lengths, the last of each row.
-
-    Args:
-        coefficients: the blocks of each token, or, without a batch, those of each [batch, time].
-        h0: the state before the first step.
-        batch: the tokens; None computes every state by the kernels.
-    """
-    if batch is None:
-        return _InterleavedStates.apply(coefficients, h0, None, None, 0)  # pyright: ignore[reportReturnType]
+    """Return every h_t, or, with lengths, the last of each row; the blocks are those of each token."""
     tokens, lengths, every = batch.tokens, batch.lengths, batch.every
     if choose(batch.backend, coefficients, h0) == "native":
         return _InterleavedStates.apply(coefficients, h0, tokens, lengths, every)  # pyright: ignore[reportReturnType]
     return at_ends(_differentiable_states(coefficients, h0, tokens, every, None), lengths)
+
+
+def sequence_of_blocks(
+    coefficients: Float[Tensor, "batch time out in blocks"], h0: Interleaved, normalise: bool
+) -> Float[Tensor, "batch time entry blocks"]:
+    """Return every h_t of real-valued inputs by the kernels; normalised ones as exact powers of two keep them."""
+    # 1: a single input may have any gain
+    states = _InterleavedStates.apply(coefficients, h0, None, None, int(normalise))
+    return to_unit_size(states.flatten(2)).view_as(states) if normalise else states  # pyright: ignore
 
 
 def resume_interleaved(
@@ -191,8 +198,11 @@ class _InterleavedStates(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         coefficients, h0, out, scales, tokens, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
-            recomputed = at_ends(_differentiable_states(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
-            return *differentiable_gradients(ctx, (coefficients, h0), recomputed, grad), None, None, None
+
+            def compute(coefficients: Tensor, h0: Tensor) -> Tensor:
+                return at_ends(_differentiable_states(coefficients, h0, tokens, ctx.sizes[-1], scales), lengths)
+
+            return *differentiable_gradients(ctx, (coefficients, h0), compute, grad), None, None, None
         given, first = coefficients.contiguous(), h0.contiguous()
         gradient, to_first = torch.zeros_like(given), torch.empty_like(first)
         if lengths is None:
@@ -213,8 +223,16 @@ def _differentiable_states(
     time = coefficients.shape[1] if tokens is None else tokens.shape[1]
     for t in range(time):
         a = coefficients[:, t] if tokens is None else coefficients[tokens[:, t]]
-        h = (a * h.unsqueeze(1)).sum(dim=2)
+        h = _product(a, h)
         if every and (t + 1) % every == 0:
             h = h * (inverse_power_above(h.flatten(1)) if scales is None else scales[:, t]).view(-1, 1, 1)
         outputs.append(h)
     return stack_steps(outputs, first)
+
+
+def _product(a: Float[Tensor, "batch out in blocks"], h: Interleaved) -> Interleaved:
+    """Multiply all blocks, where products overflow in float64, as the kernels do."""
+    product = (a * h.unsqueeze(1)).sum(dim=2)
+    if has_overflowed(product):
+        product = (a.double() * h.double().unsqueeze(1)).sum(dim=2).to(h.dtype)
+    return product

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from statewise.recurrence.blocks import interleaved_states, resume_interleaved
+from statewise.recurrence.blocks import interleaved_states, resume_interleaved, sequence_of_blocks
 from statewise.recurrence.form import (
     Inputs,
     Inside,
@@ -56,12 +56,16 @@ class _EntryByEntry(SequenceForm[Level]):
         last, log_norm = resume_interleaved(a, h.unsqueeze(1), log_norm, batch.tokens)
         return rescale_exactly(last.squeeze(1), log_norm)
 
-    def sequence(self, x: Inputs, h0: State, inside: Inside) -> States:
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
         """Compute the diagonal of each input; that of padding is 1."""
-        a = self.entries(self.transition.coefficients(x))
+        a = self.entries(self._for_sequence(self.transition.coefficients(x), normalise))
         if inside is not None:
             a = torch.where(inside.unsqueeze(-1), a, 1.0)
-        return interleaved_states(a[:, :, None, None], h0.unsqueeze(1)).squeeze(2)
+        return sequence_of_blocks(a[:, :, None, None], h0.unsqueeze(1), normalise).squeeze(2)
+
+    def _for_sequence(self, coefficients: Entries, normalise: bool) -> Entries:
+        """Return coefficients of the same directions, in the range of their type."""
+        return coefficients
 
     def _of_tokens(self, table: Table, h0: State, batch: TokenBatch) -> Float[Tensor, "batch *time hidden"]:
         return interleaved_states(self.entries(table)[:, None, None], h0.unsqueeze(1), batch).squeeze(-2)
@@ -94,8 +98,11 @@ class PositiveForm(_EntryByEntry[Positive]):
         # states up to a positive factor may do without factors that are out of range
         return super()._of_tokens(table - _common_logs(table) if batch.every else table, h0, batch)
 
+    def _for_sequence(self, coefficients: Entries, normalise: bool) -> Entries:
+        return coefficients - _common_logs(coefficients) if normalise else coefficients
 
-def _common_logs(table: Table) -> Float[Tensor, "token 1"]:
+
+def _common_logs(table: Entries) -> Float[Tensor, "*batch 1"]:
     """Return the largest logarithm of each row as a constant, where exp of it is large or small; else 0."""
-    largest = table.detach().amax(dim=1, keepdim=True)
+    largest = table.detach().amax(dim=-1, keepdim=True)
     return torch.where((largest.abs() > _LARGEST_LOG) & largest.isfinite(), largest, 0.0)

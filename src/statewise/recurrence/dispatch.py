@@ -92,6 +92,7 @@ def unroll_sequence(
     h0: Float[Tensor, "batch hidden"],
     lengths: Int[Tensor, " batch"] | None = None,
     backend: str | None = None,
+    normalise: bool = False,
 ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
     """Return what the reference `unroll` does for the same arguments, as fast as the level allows.
 
@@ -99,9 +100,9 @@ def unroll_sequence(
     """
     form = _sequence_form(transition, backend, x, h0)
     if form is None or x.shape[1] == 0:
-        return unroll(transition, x, h0, lengths)
+        return unroll(transition, x, h0, lengths, normalise)
     inside = inside_lengths(x, lengths)
-    states = form.sequence(without_padding(x, inside), h0, inside)
+    states = form.sequence(without_padding(x, inside), h0, inside, normalise)
     return without_padding(states, inside), states[:, -1]
 
 
@@ -114,7 +115,9 @@ def _sequence_form(transition: Transition, backend: str | None, *tensors: Tensor
     if choose(backend, *tensors) == "torch":
         return None
     form = form_of(transition)
-    return form if isinstance(form, SequenceForm) else None
+    # with an additive term it is the linear part that is fast or not
+    linear = form_of(transition.linear) if isinstance(transition, Additive) else form
+    return form if isinstance(form, SequenceForm) and isinstance(linear, SequenceForm) else None
 
 
 def _symbols(table: Any) -> int:

@@ -67,8 +67,12 @@ class SequenceForm(Form[Level]):
     """A form with a fast path over real-valued inputs too, through the kernels; other levels take the reference."""
 
     @abstractmethod
-    def sequence(self, x: Inputs, h0: State, inside: Inside) -> States:
-        """Return h_t for every t; a state stays as it is where `inside` is false."""
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
+        """Return h_t for every t; a state stays as it is where `inside` is false.
+
+        With `normalise` each state is divided by its root mean square before the next step. A linear update may do so
+        at the end alone, and keep states in range by powers of two until then.
+        """
 
 
 @final

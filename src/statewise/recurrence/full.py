@@ -16,9 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from statewise.kernels import call, choose, in_memory
+from statewise.recurrence.events import event_states
 from statewise.recurrence.form import (
-    Form,
+    Inputs,
+    Inside,
     LogNorm,
+    SequenceForm,
     State,
     States,
     at_ends,
@@ -35,8 +38,8 @@ Matrices = Float[Tensor, "token hidden hidden"]
 
 
 @final
-class FullForm(Form[Full]):
-    """Grouped products with the matrix of each token."""
+class FullForm(SequenceForm[Full]):
+    """Grouped products with the matrix of each token; over real-valued inputs each event has its own."""
 
     def states(self, table: Matrices, h0: State, batch: TokenBatch) -> States:
         """Multiply by the matrix of each token."""
@@ -51,6 +54,10 @@ class FullForm(Form[Full]):
         if not kernels_without_gradient(table, h, batch):
             return resume_in_pieces(self, table, h, log_norm, batch)
         return rescale_exactly(*resume_grouped(table, h, log_norm, batch.tokens))
+
+    def sequence(self, x: Inputs, h0: State, inside: Inside, normalise: bool) -> States:
+        """Compute the matrices of a piece of time, then its states."""
+        return event_states(self.transition, x, None, h0, inside, normalise)
 
 
 def grouped_states(table: Matrices, h0: State, batch: TokenBatch) -> Float[Tensor, "batch *time hidden"]:
@@ -108,8 +115,11 @@ class _GroupedStates(torch.autograd.Function):
         batch: TokenBatch = ctx.batch
         lengths, every = batch.lengths, batch.every
         if torch.is_grad_enabled():
-            recomputed = _differentiable_states(table, h0, batch, scales)
-            return *differentiable_gradients(ctx, (table, h0), recomputed, grad), None, None
+
+            def compute(table: Tensor, h0: Tensor) -> Tensor:
+                return _differentiable_states(table, h0, batch, scales)
+
+            return *differentiable_gradients(ctx, (table, h0), compute, grad), None, None
         members, steps, rows, hidden = states.shape
         symbols = len(table) // members
         first, gradient = torch.empty_like(states[:, 0]), torch.empty_like(table, memory_format=torch.contiguous_format)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from statewise.recurrence.scaling import rescale
+from statewise.recurrence.scaling import rescale, to_unit_size
 from statewise.transitions import Transition
 
 
@@ -13,6 +13,7 @@ def unroll(
     x: Float[Tensor, "batch time input"],
     h0: Float[Tensor, "batch hidden"],
     lengths: Int[Tensor, " batch"] | None = None,
+    normalise: bool = False,
 ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
     """Return h_t = A(x_t) h_{t-1} for every t, and the last one of each row.
 
@@ -21,6 +22,7 @@ def unroll(
         x: inputs; those past a row's length are never read and may be NaN.
         h0: the state before the first input.
         lengths: the length of each row; past it the state stays, and the outputs are 0.
+        normalise: divide each state by its root mean square before the next step; h0 already is.
     """
     inside = inside_lengths(x, lengths)
     x = without_padding(x, inside)
@@ -28,6 +30,7 @@ def unroll(
     outputs = []
     for t in range(x.shape[1]):
         following = transition.act(transition.coefficients(x[:, t]), h)
+        following = to_unit_size(following) if normalise else following
         h = following if inside is None else torch.where(inside[:, t, None], following, h)
         outputs.append(h)
     return without_padding(stack_steps(outputs, h0), inside), h

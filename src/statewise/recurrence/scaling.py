@@ -34,9 +34,10 @@ def rescale_exactly(h: State, log_norm: LogNorm) -> tuple[State, LogNorm]:
 
 def normalise(h: State) -> tuple[State, PerState, PerState]:
     """Return u, n, m with h = m n u, |u| = 1 and m the largest entry, a constant; n = m = 1 where h is 0."""
-    scaled, divisor, _ = divide_by_largest(h)
-    norm = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
-    norm = torch.where(norm > 0, norm, 1.0)
+    scaled, divisor, largest = divide_by_largest(h)
+    # the norm of 0 has no second derivative
+    norm = torch.linalg.vector_norm(torch.where(largest == 0, 1.0, scaled), dim=-1, keepdim=True)
+    norm = torch.where(largest == 0, 1.0, norm)
     return scaled / norm, norm, divisor
 
 
@@ -51,3 +52,8 @@ def inverse_power_above(h: State) -> PerState:
     most = math.frexp(torch.finfo(h.dtype).max)[1] - 1
     exponent = torch.frexp(torch.where(fine, largest, 0.5))[1].clamp(2 - most, most)
     return torch.ldexp(torch.ones_like(largest), -exponent)
+
+
+def to_unit_size(h: State) -> State:
+    """Divide a state by the root of its mean square, so that it has entries of about 1; a state that is 0 stays."""
+    return normalise(h)[0] * h.shape[-1] ** 0.5

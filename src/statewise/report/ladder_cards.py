@@ -18,7 +18,7 @@ from statewise.papers.rungs import RUNGS, Rung
 from statewise.report.figure import picture_of
 from statewise.report.heat import step_of
 from statewise.report.palette import light_scale
-from statewise.wording import counted, duration, fixed
+from statewise.wording import counted, duration, fixed, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,7 +169,7 @@ def write_page(file: Path, cards: Sequence[Card], terms: str) -> None:
     page = made.from_string(_template()).render(
         cards=cards, rungs=_rungs_of(cards), lengths=LENGTHS, far=FAR, least=REACHED, terms=terms, scale=Markup(scale)
     )
-    write_whole(file, page)
+    write_whole(file, visible(page))
 
 
 def _draw_cells(axes: "Axes", row: int, scores: Sequence[float | None], reached: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from statewise.errors import GridError, shorten
 from statewise.sweep.engine import Died, Done, Event, Limits, Stuck
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import OUT_OF_SPACE, FinishedRun, Work, work
+from statewise.sweep.work import BLOCKED, FinishedRun, Work, work
 
 
 class RayEngine:
@@ -76,7 +76,7 @@ class RayEngine:
             runs: list[FinishedRun] = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
-            if isinstance(cause, OUT_OF_SPACE):
+            if isinstance(cause, BLOCKED):
                 return [Stuck(pack, str(cause))]
             lines = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"its worker died ({type(error).__name__}: {shorten(lines[-1], 160)})"

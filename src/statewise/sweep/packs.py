@@ -65,7 +65,7 @@ class Costs:
     def __init__(self, measured: Iterable[tuple[str, str, int, str, float, int]] = ()) -> None:
         totals: dict[tuple[Any, ...], tuple[float, int]] = {}
         for model, recipe, hidden, task, seconds, steps in measured:
-            for like in ((model, recipe, hidden), (model, recipe, hidden, _any_seed(task))):
+            for like in ((model, recipe, hidden), (model, recipe, hidden, any_seed(task))):
                 before, taken = totals.get(like, (0.0, 0))
                 totals[like] = before + seconds, taken + steps
         self._measured = {like: seconds / steps for like, (seconds, steps) in totals.items()}
@@ -80,7 +80,7 @@ class Costs:
         guess: float = (_OWN_COST if kind is None else kind.cost) * max(1.0, options.hidden / 64) ** 1.5
         like = options.model, options.recipe, options.hidden
         on_others = self._measured.get(like, guess)
-        return options.steps * self._measured.get((*like, _any_seed(options.task)), on_others)
+        return options.steps * self._measured.get((*like, any_seed(options.task)), on_others)
 
 
 def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
@@ -100,7 +100,7 @@ def make_packs(jobs: Sequence[Job], costs: Costs, workers: int) -> list[Pack]:
     return sorted(packs, key=lambda pack: -pack.seconds)
 
 
-def _any_seed(task: str) -> str:
+def any_seed(task: str) -> str:
     """Return a task without its seed: machines that are drawn alike cost alike."""
     return re.sub(r"seed=\d+", "seed", task)
 

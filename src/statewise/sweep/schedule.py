@@ -3,17 +3,20 @@
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statewise.errors import StoreWriteError
+from statewise.errors import StoreWriteError, shorten
+from statewise.interruption import Interrupted
 from statewise.runs.record import Record
 from statewise.store import Store
 from statewise.sweep.engine import Died, Done, Engine, Event, Progressed, Stuck
 from statewise.sweep.jobs import Job
 from statewise.sweep.packs import Pack
 from statewise.sweep.work import failed_record
+from statewise.wording import counted
 
 WORK = "work"
 _MOST_RETRIES = 3
@@ -75,9 +78,19 @@ class Summary:
     seconds: float
 
 
-def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress) -> Summary:
-    """Do packs of runs on an engine, and record each run once, as it ends."""
-    progress = Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
+def run_packs(
+    store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress, whole: Progress | None = None
+) -> Summary:
+    """Do packs of runs on an engine, and record each run once, as it ends.
+
+    Args:
+        store: open to be written.
+        packs: of runs.
+        engine: what does them.
+        show: called with the progress, about once a second.
+        whole: the progress of more than these packs, which they are a part of.
+    """
+    progress = whole or Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
     waiting = deque(packs)
     # runs of each pack under way that have not been recorded yet
     open_jobs: dict[int, set[str]] = {}
@@ -90,6 +103,17 @@ def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowPro
             _note(store, event, open_jobs, waiting, progress)
         show(progress)
     return Summary(progress.total, dict(progress.statuses), progress.seconds)
+
+
+@contextmanager
+def going_on_later(store: Store) -> Iterator[None]:
+    """Let an interruption of a sweep say what its store has."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        count = sum(store.counts().values())
+        kept = f'{counted(count, "run")} recorded in "{shorten(store.directory)}", those under way saved'
+        raise Interrupted.of(stop, f"{kept}; the same command goes on from there") from None
 
 
 def clean(store: Store) -> None:

@@ -42,8 +42,11 @@ class Additive(Transition):
 
     def coefficients(self, x: Float[Tensor, "*batch input"]) -> tuple[Tensor, Float[Tensor, "*batch hidden"]]:
         """Return the coefficients of A(x), and the offset."""
-        offset = x @ self.offset.T if self.offset.ndim == 2 else self.offset.expand(*x.shape[:-1], -1)
-        return self.linear.coefficients(x), offset
+        return self.linear.coefficients(x), self.offset_of(x)
+
+    def offset_of(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch hidden"]:
+        """Return what is added."""
+        return x @ self.offset.T if self.offset.ndim == 2 else self.offset.expand(*x.shape[:-1], -1)
 
     def act(
         self, coefficients: tuple[Tensor, Float[Tensor, "*batch hidden"]], h: Float[Tensor, "*batch hidden"]

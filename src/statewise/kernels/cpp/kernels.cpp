@@ -2,6 +2,7 @@
 // Plain C interfaces, no dependency: compiled once for this machine and called through ctypes (see native.py).
 
 #include "adam.hpp"
+#include "events.hpp"
 #include "full.hpp"
 #include "rotations.hpp"
 #include "small_blocks.hpp"
@@ -37,6 +38,14 @@
     extern "C" void small_blocks_backward_##NAME(const T* a, const int64_t* k, const T* h, const T* o, const T* c,  \
                                                  const T* g, T* d, T* f, long B, long t, long N, long b, long e) {  \
         small_blocks_backward_any<T>(a, k, h, o, c, g, d, f, B, t, N, b, e);                                        \
+    }                                                                                                               \
+    extern "C" void events_forward_##NAME(const T* a, const T* o, const int64_t* l, const T* h, T* s, T* f, long B,  \
+                                          long t, long p, long c, long N, long b) {                                 \
+        events_forward<T>(a, o, l, h, s, f, B, t, p, c, N, b);                                                      \
+    }                                                                                                               \
+    extern "C" void events_backward_##NAME(T* a, const int64_t* l, const T* h, const T* s, const T* f, const T* g,  \
+                                           T* r, T* o, long B, long t, long p, long c, long N, long b) {            \
+        events_backward<T>(a, l, h, s, f, g, r, o, B, t, p, c, N, b);                                               \
     }                                                                                                               \
     extern "C" void rotations_forward_##NAME(const T* a, const T* h, T* o, long B, long t, long N) {                \
         rotations_forward<T>(a, h, o, B, t, N);                                                                     \

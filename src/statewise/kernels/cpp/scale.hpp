@@ -8,6 +8,13 @@
 
 namespace {
 
+// whether no number is infinite or none: the difference of such a number and itself is no number
+template <class T> bool all_finite(const T* row, long H) {
+    T differences = 0;
+    for (long i = 0; i < H; ++i) differences += row[i] - row[i];
+    return differences == 0;
+}
+
 // the least power of two above all entries: dividing by it rounds nothing
 template <class T> T power_above(const T* row, long H) {
     T most = 0;

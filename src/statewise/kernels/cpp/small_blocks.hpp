@@ -28,6 +28,15 @@ void small_blocks_forward(const T* coefficients, const int64_t* tokens, const T*
                     for (long j = 1; j < b; ++j) total += A[(i * b + j) * N + n] * h[j * N + n];
                     to[i * N + n] = total;
                 }
+            if (sizeof(T) < sizeof(double) && !all_finite(to, H)) {
+                // products that overflow may have opposite signs: their sum in double has the right one
+                for (long i = 0; i < b; ++i)
+                    for (long n = 0; n < N; ++n) {
+                        double total = 0;
+                        for (long j = 0; j < b; ++j) total += double(A[(i * b + j) * N + n]) * double(h[j * N + n]);
+                        to[i * N + n] = static_cast<T>(total);
+                    }
+            }
             if (every && (t + 1) % every == 0) {
                 const T scale = scales[event] = 1 / power_above(to, H);
                 for (long i = 0; i < H; ++i) to[i] *= scale;
