@@ -35,19 +35,7 @@ def test_no_control_character_reaches_a_terminal(command, hostile, tmp_path):
     arguments = {
         "machine": ["machine", hostile],
         "compile": ["compile", hostile, "--out", tmp_path / "run"],
-        "train": [
-            "train",
-            "--task",
-            hostile,
-            "--model",
-            "full",
-            "--steps",
-            2,
-            "--hidden",
-            2,
-            "--out",
-            tmp_path / "run",
-        ],
+        "train": [*f"train --model full --hidden 2 --steps 2 --out {tmp_path}/run --task".split(), hostile],
     }[command]
     done = statewise(*arguments)
     assert done.returncode == 0, done.stderr

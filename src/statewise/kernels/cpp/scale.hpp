@@ -8,11 +8,9 @@
 
 namespace {
 
-// whether no number is infinite or none: the difference of such a number and itself is no number
+// whether no number is infinite or none
 template <class T> bool all_finite(const T* row, long H) {
-    T differences = 0;
-    for (long i = 0; i < H; ++i) differences += row[i] - row[i];
-    return differences == 0;
+    return std::all_of(row, row + H, [](T x) { return std::isfinite(x); });
 }
 
 // the least power of two above all entries: dividing by it rounds nothing
