@@ -143,15 +143,20 @@ class Store:
             limit: return at most so many, the last.
             equal: the values that columns must have.
         """
+        return list(self._last_rows(limit, equal))[::-1]
+
+    def each_row(self) -> Iterator[StoredRun]:
+        """Yield the rows of all runs, the last first, one at a time."""
+        return self._last_rows(None, {})
+
+    def _last_rows(self, limit: int | None, equal: dict[str, Any]) -> Iterator[StoredRun]:
         where, values = queries.where(equal)
         query = queries.select_rows(self._checked["runs"], where)
-        found = []
         with self._translated():
             for *row, held in self._connection.execute(query, [*values, -1 if limit is None else limit]):
                 if not columns_fit(row, held):
                     raise self._changed(row[0])
-                found.append(StoredRun(self._hex(row[0]), *row[1:]))
-        return found[::-1]
+                yield StoredRun(self._hex(row[0]), *row[1:])
 
     def records(self, **equal: Any) -> Iterator[Record]:
         """Yield the records, in the order in which they ended, of runs whose columns have the values given."""
