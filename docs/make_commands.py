@@ -12,7 +12,8 @@ PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands
 
 What `statewise COMMAND --help` says. Results go to stdout, progress to stderr; every command has `--json`, which prints
-one object. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong, 130 interrupted. The functions behind the
+one object. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong, 130 interrupted by Ctrl-C, 143 by
+SIGTERM, 129 by SIGHUP. The functions behind the
 commands are in the [reference](api.md)."""
 
 

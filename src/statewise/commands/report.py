@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statewise.commands.inputs import PathLike, path_of, torch_threads
 from statewise.errors import RunError, shorten
 from statewise.wording import Lines, Result, counted
+
+if TYPE_CHECKING:
+    from statewise.store import Store
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,22 @@ def report(store: PathLike, out: PathLike, preset: str = "quick", figures: PathL
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RunError(f'"{shorten(folder)}" is a file, and figures need a directory; give another --figures')
 
+    from statewise.report.many import is_large, write_many
+    from statewise.store import Store
+
+    with Store.open(Path(store)) as opened:
+        runs = sum(opened.counts().values())
+        files = write_many(opened, page, folder) if is_large(opened) else _write_all(opened, page, preset, folder)
+    return WrittenReport(page, runs, folder, tuple(files))
+
+
+def _write_all(store: "Store", page: Path, preset: str, folder: Path | None) -> list[Path]:
+    """Write the page that shows every run, and all figures."""
     from statewise.report.page import write_page
     from statewise.report.paper_files import write_figures
     from statewise.report.result_files import write_results
-    from statewise.store import Store
 
     # what a page computes is small, and more threads would wait for each other beside a sweep
-    with torch_threads(1), Store.open(Path(store)) as opened:
-        write_page(opened, page, preset)
-        files = [] if folder is None else [*write_results(opened, folder), *write_figures(opened, preset, folder)]
-        runs = sum(opened.counts().values())
-    return WrittenReport(page, runs, folder, tuple(files))
+    with torch_threads(1):
+        write_page(store, page, preset)
+        return [] if folder is None else [*write_results(store, folder), *write_figures(store, preset, folder)]

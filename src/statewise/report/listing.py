@@ -48,9 +48,12 @@ def made_with(record: Record) -> str:
 
 def moment_of(record: Record) -> str | None:
     """Write when a run finished, in UTC, where that was recorded."""
-    if record.finished is None:
-        return None
-    return datetime.fromtimestamp(record.finished, UTC).strftime("%Y-%m-%d %H:%M")
+    return time_text(record.finished)
+
+
+def time_text(seconds: float | None) -> str | None:
+    """Write a time in seconds since 1970, in UTC."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _most_frequent(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -83,10 +83,10 @@ def write_page(store: Store, file: Path, preset: str) -> None:
     heats = [heat for name in wanted if (heat := heat_of(table_of(paper, name, preset, records), by_key)) is not None]
     figures = [*data_sheets(entries), *additive_sheets(entries, _frozen(entries, preset))]
     theirs = any(recorded(paper, name, preset, records) for name in FIGURES)
-    page = _environment().from_string(_part("page.html.j2"))
+    page = page_environment().from_string(page_part("page.html.j2"))
     text = page.render(
-        style=Markup(_part("style.css")),
-        script=Markup(_part("page.js")),
+        style=Markup(page_part("style.css")),
+        script=Markup(page_part("page.js")),
         head=_head(entries),
         preset=preset,
         tasks=shown,
@@ -156,7 +156,8 @@ def _head(entries: Sequence[Entry]) -> Head:
     )
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return what renders a page: everything that is put in is escaped."""
     made = Environment(
         loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -182,5 +183,7 @@ def _duration(seconds: int | float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3600:,.1f} h"
 
 
-def _part(name: str) -> str:
-    return (resources.files("statewise.report") / "template" / name).read_text(encoding="utf-8")
+def page_part(name: str, safe: bool = False) -> str:
+    """Return a part of the template; one that is our own and safe is not escaped."""
+    text = (resources.files("statewise.report") / "template" / name).read_text(encoding="utf-8")
+    return Markup(text) if safe else text

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,24 @@ def exporter(out: Path) -> Callable[[Records], None]:
 
 
 def _as_csv(records: Records) -> bytes:
-    made = io.StringIO()
-    writer = csv.DictWriter(made, list(_kinds(records)))
-    writer.writeheader()
-    writer.writerows(defused(_row(record)) for record in records())
+    # which columns there are is known at the end, and records are read once: their rows wait in a file
+    names: dict[str, int] = {}
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as aside:
+        for record in records():
+            row = _row(record)
+            for name in row:
+                names.setdefault(name, len(names))
+            row = defused(row)
+            aside.write(json.dumps([row.get(name) for name in names]) + "\n")
+        aside.seek(0)
+        made = io.StringIO()
+        last = csv.writer(made)
+        columns = _ordered(names)
+        last.writerow(columns)
+        places = [names.get(name, len(names)) for name in columns]
+        for line in aside:
+            row = json.loads(line)
+            last.writerow([row[place] if place < len(row) else None for place in places])
     return made.getvalue().encode()
 
 
@@ -92,14 +107,19 @@ def _kinds(records: Records) -> dict[str, type]:
         for name, value in row.items():
             if found.get(name) is None:
                 found[name] = None if value is None else type(value)
+    # a column without any value is one of texts
+    return {name: found[name] or str for name in _ordered(found)}
+
+
+def _ordered(found: Iterable[str]) -> list[str]:
+    """Return the columns in their order: those of every store, the scores by length, and then the options."""
     scores = sorted((name for name in found if _length(name)), key=_length)
     first = [
         name
         for column in ("key", *COLUMNS, "reason", *scores)
         for name in ((column, _constant(column)) if column.startswith("score_") else (column,))
     ]
-    # a column without any value is one of texts
-    return {name: found[name] or str for name in (*first, *(name for name in found if name not in first))}
+    return [*first, *(name for name in found if name not in first)]
 
 
 def _constant(score: str) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -143,15 +143,20 @@ class Store:
             limit: return at most so many, the last.
             equal: the values that columns must have.
         """
+        return list(self._last_rows(limit, equal))[::-1]
+
+    def each_row(self) -> Iterator[StoredRun]:
+        """Yield the rows of all runs, the last first, one at a time."""
+        return self._last_rows(None, {})
+
+    def _last_rows(self, limit: int | None, equal: dict[str, Any]) -> Iterator[StoredRun]:
         where, values = queries.where(equal)
         query = queries.select_rows(self._checked["runs"], where)
-        found = []
         with self._translated():
             for *row, held in self._connection.execute(query, [*values, -1 if limit is None else limit]):
                 if not columns_fit(row, held):
                     raise self._changed(row[0])
-                found.append(StoredRun(self._hex(row[0]), *row[1:]))
-        return found[::-1]
+                yield StoredRun(self._hex(row[0]), *row[1:])
 
     def records(self, **equal: Any) -> Iterator[Record]:
         """Yield the records, in the order in which they ended, of runs whose columns have the values given."""
@@ -214,9 +219,7 @@ class Store:
         rows = [self._values(record) for record in records]
         small = [(bytes.fromhex(k), t) for k, t in (weights or {}).items() if len(t) <= LARGEST_WEIGHTS]
         with self.together():
-            before = self._connection.total_changes
-            self._connection.executemany(queries.INSERT_RUN, rows)
-            added = self._connection.total_changes - before
+            added = self._insert(rows)
             self._add_weights(small)
             self._add_texts(texts)
         return added
@@ -264,17 +267,31 @@ class Store:
 
     def merge(self, other: "Store", at_once: int = 1000) -> int:
         """Add every run of another store that this one does not have, or none of them; return how many."""
+        self._check_writing()
         added, batch = 0, []
+        # what was compressed against the same dictionary is read and checked, and taken as it is
+        alike = other._dictionary == self._dictionary
         with self.together():
-            for record in other.records():
-                batch.append(record)
+            for record, packed in other._packed_records():
+                batch.append(self._values(record, packed if alike else None))
                 if len(batch) == at_once:
-                    added += self.add(batch)
+                    added += self._insert(batch)
                     batch = []
-            added += self.add(batch)
+            added += self._insert(batch)
             self._add_weights(other._all_weights())
             self._add_texts(other.texts())
         return added
+
+    def _packed_records(self) -> Iterator[tuple[Record, bytes]]:
+        with self._translated():
+            for row in self._connection.execute(queries.select_records(self._checked["runs"])):
+                yield self._record_of(row), row[-2]
+
+    def _insert(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Insert the values of runs; return how many were new."""
+        before = self._connection.total_changes
+        self._connection.executemany(queries.INSERT_RUN, rows)
+        return self._connection.total_changes - before
 
     def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:
         with self._translated():
@@ -313,9 +330,9 @@ class Store:
         with self._translated():
             return list(self._connection.execute(query))
 
-    def _values(self, record: Record) -> list[Any]:
+    def _values(self, record: Record, packed: bytes | None = None) -> list[Any]:
         row = StoredRun.of(record)
-        values = [bytes.fromhex(row.key), *row.columns, self._pack(record)]
+        values = [bytes.fromhex(row.key), *row.columns, self._pack(record) if packed is None else packed]
         return [*values, checksum(values)]
 
     def _pack(self, record: Record) -> bytes:
