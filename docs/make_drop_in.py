@@ -16,8 +16,8 @@ TASKS = {"digits": "Digits, row by row", "text": "Text, character by character"}
 INTRODUCTION = """# In place of an LSTM: measured
 
 Bilinear layers, an LSTM, a GRU and a hybrid of `block(8)` and attention, each with about as many parameters as the
-LSTM. The budget is small: {steps} steps of training, {minutes:.0f} minutes of one core for all {runs} runs, {seeds}
-seeds. Differences of less than two standard deviations say nothing, and longer training may turn the order round.
+LSTM. The budget is small: {steps} steps of training, {minutes:.0f} minutes of one core for all {runs}
+runs, {seeds} seeds. Differences of less than two standard deviations say nothing, and longer training may turn the order round.
 
 {verdict}
 
@@ -30,7 +30,8 @@ METHOD = """## How it was measured
 - **Text.** The documentation topics of Python's standard library (`pydoc_data`): the next of 64 characters, in windows
   of 64. A tenth of the topics validates and a tenth tests, up to 300 windows of each. Scores are bits per character.
 - **Equal terms.** All models have the same batches, AdamW with a cosine, clipped gradients and a linear readout; each
-  tries the rates {rates} with the first seed, and keeps the one with the least validation loss.
+  tries the rates {rates} with the first seed, and keeps the one with the least validation loss. {edge} of {chosen}
+  choices are the largest rate: larger ones were not tried.
 - **Sizes.** The hidden size is the multiple of 8 whose network is nearest to the LSTM's in parameters, at most 256.
 - **Additive** means `additive="input"`: h' = A(x) h + B x. Bilinear layers have `normalise=True` unless the name says
   otherwise. Seconds are the processor time of a run's training.
@@ -97,14 +98,14 @@ def verdict(task: str, kept: dict[str, list[dict[str, Any]]]) -> str:
     pattern = "{:.1f}" if task == "digits" else "{:.2f}"
     pair = f"{pattern.format(fmean(ours))} and {pattern.format(fmean(theirs))} {unit}"
     name = {"lstm": "LSTM", "gru": "GRU"}[rival]
-    return f"On {task}, `{best}`, the best bilinear layer, is {how} the {name}: {pair}."
+    return f"- On {task}, `{best}`, the best bilinear layer, is {how} the {name}: {pair}."
 
 
 def page() -> str:
     """Return the text of the page."""
     records = read_records()
     kept = {task: standing([record for record in records if record["task"] == task]) for task in TASKS}
-    told = " ".join(verdict(task, kept[task]) for task in TASKS)
+    told = "\n".join(verdict(task, kept[task]) for task in TASKS)
     steps = sorted({record["steps"] for record in records})
     parts = [
         INTRODUCTION.format(
@@ -117,7 +118,9 @@ def page() -> str:
     ]
     parts += [f"## {title}\n\n{table(task, kept[task])}\n\n" for task, title in TASKS.items()]
     rates = ", ".join(f"{rate:g}" for rate in sorted({record["rate"] for record in records}))
-    return "".join(parts) + METHOD.replace("{rates}", rates)
+    chosen = [runs[0]["rate"] for task in TASKS for runs in kept[task].values()]
+    edge = chosen.count(max(record["rate"] for record in records))
+    return "".join(parts) + METHOD.format(rates=rates, edge=edge, chosen=len(chosen))
 
 
 if __name__ == "__main__":
