@@ -17,7 +17,8 @@ INTRODUCTION = """# In place of an LSTM: measured
 
 Bilinear layers, an LSTM, a GRU and a hybrid of `block(8)` and attention, each with about as many parameters as the
 LSTM. The budget is small: {steps} steps of training, {minutes:.0f} minutes of one core for all {runs}
-runs, {seeds} seeds. Differences of less than two standard deviations say nothing, and longer training may turn the order round.
+runs, {seeds} seeds. Differences of less than two standard deviations say nothing, and longer training may turn the
+order round.
 
 {verdict}
 
