@@ -11,8 +11,13 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constrain
 setup: $(STAMP)
 
 # torch comes first and pinned: any other order lets another package pull a CUDA build.
-$(CORE): pyproject.toml constraints.txt
+# CI sets its variable and gets each file by its hash; elsewhere versions alone are pinned, as files differ by platform.
+$(CORE): pyproject.toml constraints.txt constraints-hashed.txt
 	@test -x $(BIN)/python || { echo "making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+ifdef CI
+	@echo "installing everything that is pinned, with hashes"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r constraints-hashed.txt
+endif
 	@echo "installing torch (the largest part: about a minute)"
 	@$(PIP) torch
 	@echo "installing statewise and what its commands need"

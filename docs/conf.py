@@ -6,6 +6,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 2
 html_theme = "furo"
 html_title = "statewise"
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 exclude_patterns = ["_build"]
 autodoc_typehints = "none"
 # names in single backticks are code

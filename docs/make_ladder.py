@@ -80,7 +80,7 @@ def details(card: Card) -> str:
         "loss, rate",
     ]
     lines = [f"### {short_name(card.model)}", "", f"{headline(card)}. {size_of(card)}.", "", f"![Card]({file})", ""]
-    lines += [_line(head), "|" + " --- |" * len(head)]
+    lines += ["<details><summary>Every rung and seed</summary>", "", _line(head), "|" + " --- |" * len(head)]
     for standing in card.standings:
         trial = standing.trial
         each = " ".join(fixed(score) for score in trial.scores(FAR) or ()) or "–"
@@ -98,7 +98,7 @@ def details(card: Card) -> str:
                 ]
             )
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "</details>"])
 
 
 def without_gradients(rows: Sequence[LearnerRow]) -> str:

@@ -44,7 +44,8 @@ def page(text: str) -> str:
     """Put the table into the page, in place of the one before."""
     before, _, rest = text.partition("## What was measured\n")
     after = rest[rest.index("\nEvery row is of a record") :]
-    return f"{before}## What was measured\n\n{table()}\n{after}"
+    summary = f"<details><summary>{len(table().splitlines()) - 2} comparisons</summary>"
+    return f"{before}## What was measured\n\n{summary}\n\n{table()}\n\n</details>\n{after}"
 
 
 def draw() -> None:

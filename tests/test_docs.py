@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,8 @@ NOT_RUN = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 SHELL, SHOWN = ("bash", "console"), ("text", "toml", "json")
 # shell lines that are not run as they stand: installing is what `make` does, and its targets run this test
 INSTALL, MAKE = "pip install ", "make "
-LONGEST_README = 120
+LONGEST_README, MOST_WORDS, LONGEST_TABLE = 120, 2_000, 32
+FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,33 @@ def timeless(line: str) -> str:
     return re.sub(r"^seconds .*|\d[\d,.]* s\b|residual \S+|up to [\d,]{12,} symbols", "...", line)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_are_short_and_long_tables_folded(page):
+    unfolded = FOLDED.sub("", page.read_text(encoding="utf-8"))
+    assert len(unfolded.split()) <= MOST_WORDS
+    tables = re.findall(r"(?:^\|.*\n)+", unfolded, re.MULTILINE)
+    assert max((table.count("\n") for table in tables), default=0) <= LONGEST_TABLE
+
+
 def test_readme_shows_the_demo_and_fits_its_bounds():
     assert len(README.read_text().splitlines()) <= LONGEST_README
     consoles = [command for block in blocks_of(README) if block.language == "console" for command in commands_of(block)]
     assert [command for command, shown in consoles if shown] == ["statewise demo"]
+
+
+def test_readme_names_the_versions_of_python_that_the_package_takes():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    for page in (README, DOCS / "quick-start.md"):
+        assert f"Python {', '.join(named[:-1])} or {named[-1]}" in page.read_text()
+    least, past = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()
+    assert named == [f"3.{minor}" for minor in range(int(least), int(past))]
+
+
+def test_quick_start_lists_every_extra_that_is_for_users():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `'\.\[(\w+)\]'`", (DOCS / "quick-start.md").read_text(), re.MULTILINE)
+    assert set(listed) == set(project["optional-dependencies"]) - {"bench", "test", "lint", "docs"}
 
 
 @pytest.mark.parametrize("page", [README, *NOT_RUN], ids=name_of)
@@ -177,7 +202,7 @@ def test_the_commands_are_those_of_the_command_line(monkeypatch):
 
 def test_the_script_for_slurm_is_shown_and_can_be_parsed():
     script = ROOT / "examples" / "sweep.slurm"
-    assert f"{{literalinclude}} ../examples/{script.name}" in (DOCS / "sweeps.md").read_text()
+    assert f"{{literalinclude}} ../examples/{script.name}" in (DOCS / "cluster.md").read_text()
     subprocess.run(["bash", "-n", str(script)], check=True)
 
 

@@ -33,6 +33,7 @@ SURFACE = [
     "certify",
     "check",
     "check_model",
+    "check_store",
     "compare",
     "compile",
     "demo",

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from statewise.errors import StatewiseError
 from statewise.machines import Machine, machine
-from statewise.rooms import lazy_names
+from statewise.rooms import lazy_names, need_torch
 
 if TYPE_CHECKING:
     from statewise.commands.bench import bench
     from statewise.commands.certify import certify
     from statewise.commands.check import check
     from statewise.commands.check_model import check_model
+    from statewise.commands.check_store import check_store
     from statewise.commands.compare import compare
     from statewise.commands.compile import compile
     from statewise.commands.demo import demo
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "commands.check_model": ("check_model",),
+    "commands.check_store": ("check_store",),
     "commands.compare": ("compare",),
     "commands.compile": ("compile",),
     "commands.demo": ("demo",),
@@ -104,6 +106,7 @@ __all__ = [
     "certify",
     "check",
     "check_model",
+    "check_store",
     "compare",
     "compile",
     "demo",
@@ -133,7 +136,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    return import_module(f"statewise.{name}") if name in _ROOMS else _find(name)
+    if name in _ROOMS:
+        return import_module(f"statewise.{name}")
+    if name in __all__:
+        need_torch(name)
+    return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ A message is one sentence in three parts: what was wrong (with the value), what 
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class StatewiseError(ValueError):
@@ -35,6 +35,16 @@ class MachineFileError(StatewiseError):
 
 class FileError(StatewiseError):
     """A file that cannot be written."""
+
+
+class UnreadableError(StatewiseError):
+    """A file that cannot be read within the bounds of `statewise.reading`; its text is the reason alone."""
+
+
+class OutputError(StatewiseError):
+    """A result that standard output does not take."""
+
+    exit_code = 1
 
 
 class TooLargeError(StatewiseError):
@@ -77,6 +87,10 @@ class RunError(StatewiseError):
     """A run directory, a checkpoint or options of a run that cannot be used."""
 
 
+class BusyError(RunError):
+    """A run directory in which another process is training."""
+
+
 class CheckpointWriteError(RunError):
     """A checkpoint that cannot be written, such as on a full disk; the one before stays."""
 
@@ -105,6 +119,10 @@ class StoreError(StatewiseError):
     """A store that cannot be read, or that another process writes to."""
 
 
+class DamagedStoreError(StoreError):
+    """A store whose files are not what was written."""
+
+
 class StoreWriteError(StoreError):
     """A store that stops taking records, such as on a full disk; what it holds stays."""
 
@@ -122,15 +140,21 @@ class WrongAnswerError(StatewiseError):
 
 
 class StoppedError(StatewiseError):
-    """A command that reads for ever, ended by Ctrl-C."""
+    """A command that was asked to end: by Ctrl-C, or by the signal that its exit code names."""
 
-    exit_code = 130
+    def __init__(self, said: str, exit_code: int = 130) -> None:
+        super().__init__(said)
+        self.exit_code = exit_code
 
 
 class ToolMissingError(StatewiseError):
     """A program, or a package of an extra, that is not installed."""
 
     exit_code = 1
+
+
+class TorchMissingError(ToolMissingError):
+    """torch is not installed."""
 
 
 class ContradictionError(Exception):
@@ -153,5 +177,25 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
 
 def shorten(text: object, limit: int = 60) -> str:
     """Cut a value to one short printable line, so that a message stays one sentence whatever was typed."""
-    line = "".join(character if character.isprintable() else "?" for character in str(text))
+    # no more is looked at than is shown
+    line = "".join(character if character.isprintable() else "?" for character in str(text)[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
+    """Cut names to short printable texts; no two different names look alike, if need be since less is cut."""
+    for length in (limit, 2 * limit, 4 * limit, 8 * limit):
+        cut = {name: shorten(name, length) for name in names}
+        if len(set(cut.values())) < len(cut):
+            cut = {name: _without_middle(name, length) for name in names}
+        if len(set(cut.values())) == len(cut):
+            return [cut[name] for name in names]
+    # what cannot be printed looks alike, and so may very long names
+    number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    return [f"{number[name]}:{shorten(name, limit)}" for name in names]
+
+
+def _without_middle(name: str, limit: int) -> str:
+    line = shorten(name, max(len(name), 1))
+    front = (limit - 1) // 2
+    return line if len(line) <= limit else f"{line[:front]}…{line[len(line) - (limit - 1 - front) :]}"

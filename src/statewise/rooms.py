@@ -8,8 +8,11 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from statewise.errors import TorchMissingError
 
 
 def lazy_names(
@@ -31,11 +34,38 @@ def lazy_names(
     return find, lambda: sorted({*vars(sys.modules[package]), *home_of})
 
 
+# what reads, lists or describes needs no torch; anything else that is called computes with it
+_WITHOUT_TORCH = frozenset(
+    {
+        *("LabelledWords", "Lengths", "Record", "Run", "Task"),
+        *("check", "describe", "doctor", "load", "machines", "merge", "models", "report", "runs", "sample"),
+    }
+)
+
+
+def need_torch(name: str) -> None:
+    """Raise an error that says what to install, where a name needs torch and it is not there."""
+    if name in _WITHOUT_TORCH or "torch" in sys.modules:
+        return
+    try:
+        there = find_spec("torch") is not None
+    except ImportError:
+        there = False
+    if not there:
+        raise TorchMissingError(torch_missing(name))
+
+
+def torch_missing(name: str) -> str:
+    """Say that something needs torch."""
+    return f"{name} needs torch, which is not installed; install torch 2.13 or later with pip; machines work without it"
+
+
 class _CallableRoom(ModuleType):
     """A package that passes a call on to the command of its name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the command."""
+        need_torch(self.__name__.rpartition(".")[2])
         return _command_of(self)(*args, **kwargs)
 
     @property

@@ -1,10 +1,17 @@
 """How results and numbers are written: aligned lines for a reader, plain values for a program."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Lines = list[tuple[str, str]]
+# all control characters but tabs and ends of lines, and those that turn the direction of writing
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
+# what a spreadsheet takes for a formula
+_FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 class Result(ABC):
@@ -28,10 +35,28 @@ class Result(ABC):
         return aligned(self.lines())
 
 
+def visible(text: str) -> str:
+    r"""Write control characters as escapes of JSON, such as \\u001b, so that a terminal or a page shows them.
+
+    Names of machines, symbols and models come from files of others, and a terminal obeys what it is sent.
+    """
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def defused(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a CSV file in which no text is taken for a formula: an apostrophe stands before it."""
+    return {name: _defuse(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _defuse(text: str) -> str:
+    shown = visible(text)
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
 def aligned(lines: Lines) -> str:
     """Write pairs of a name and a value below each other."""
     width = max((len(name) for name, _ in lines), default=0)
-    return "\n".join(f"{name.ljust(width)}  {value}".rstrip() for name, value in lines)
+    return "\n".join(visible(f"{name.ljust(width)}  {value}".rstrip()) for name, value in lines)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

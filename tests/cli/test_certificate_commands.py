@@ -88,6 +88,16 @@ def test_files_that_are_no_certificates_get_one_sentence(folder, tmp_path):
         assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_the_run_in_floats_is_judged(folder):
+    done = statewise("certify", folder / "z3", "--dtype", "float64", "--seconds", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "in a run in float64" in done.stdout
+    refused = statewise("certify", folder / "z3", "--dtype", "float16")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "float32" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
 def test_unknown_verdicts_have_none(tmp_path):
     small = ["--hidden", "8", "--steps", "5", "--out", tmp_path / "run"]
     assert statewise("train", "--task", "modular_addition(3)", "--model", "full", *small).returncode == 0

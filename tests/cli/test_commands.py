@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from statewise.machines import identical, machine
+from statewise.errors import shorten_apart
+from statewise.machines import Machine, identical, machine, write_machine
 from statewise.models.table import LEVELS
 from tests import needs
 from tests.command import statewise
@@ -45,6 +46,46 @@ def test_machine_shows_protocols(machine_files):
     done = statewise("machine", str(machine_files / "tcp_server_ubuntu_trans.dot"))
     assert done.returncode == 0
     assert "155, minimal 155" in done.stdout
+
+
+def test_machine_says_where_states_of_a_mealy_machine_were_split(tmp_path):
+    turnstile = tmp_path / "turnstile.dot"
+    edges = [
+        f's{p} -> s{q} [label="{label}"];'
+        for p, label, q in ((0, "a/x", 1), (0, "b/y", 0), (1, "a/y", 1), (1, "b/x", 0))
+    ]
+    turnstile.write_text("\n".join(["digraph g {", *edges, "__start0 -> s0;", "}"]))
+    shown = statewise("machine", str(turnstile)).stdout
+    assert "5, minimal 5: Mealy, split into Moore states from 2" in shown
+    assert json.loads(statewise("machine", str(turnstile), "--json").stdout)["mealy_states"] == 2
+    assert "Mealy" not in statewise("machine", "parity").stdout
+
+
+def test_machine_cuts_no_two_names_to_the_same_text(tmp_path):
+    names = [f"waiting_for_acknowledgement_{end}" for end in ("of_data", "of_close", "")]
+    symbols = ["TimeoutOfTheSender", "TimeoutOfTheReceiver"]
+    moves = [[1, 2], [2, 0], [0, 1]]
+    file = tmp_path / "m.json"
+    write_machine(Machine(moves, 0, None, symbols, names, names), file)
+    rows = [line.split() for line in statewise("machine", str(file)).stdout.splitlines()]
+    start = next(place for place, row in enumerate(rows) if row and row[0] == "state")
+    assert len(set(rows[start][1:3])) == 2
+    states = [row[0].removesuffix("*") for row in rows[start + 1 : start + 4]]
+    assert len(set(states)) == 3
+    assert [states.index(row[1]) for row in rows[start + 1 : start + 4]] == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["short", "a longer name"], ["short", "a longer na…"]),
+        (["a long name of 1", "a long name of 2"], ["a lon…e of 1", "a lon…e of 2"]),
+        (["abcdeXXXXfghijk", "abcdeXYXXfghijk"], ["abcdeXXXXfg…", "abcdeXYXXfg…"]),
+        (["\x01", "\x02"], ["0:?", "1:?"]),
+    ],
+)
+def test_names_are_cut_apart(names, shown):
+    assert shorten_apart(names, 12) == shown
 
 
 def test_machine_writes_files_and_pictures(tmp_path):

@@ -34,7 +34,8 @@ def check_compile(backend: str) -> None:
             wanted = [p for p in rnn.parameters() if p.requires_grad]
             loss = [sum(part.square().sum() for part in result) for result in (expected, given)]
             grads = [torch.autograd.grad(part, wanted, allow_unused=True) for part in loss]
-            torch.testing.assert_close(grads[1], grads[0])
+            # sums in another order, some of which cancel
+            torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
 
 
 def check_tracker(backend: str) -> None:

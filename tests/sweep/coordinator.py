@@ -6,6 +6,7 @@ python -m tests.sweep.coordinator STORE GATE [RAY_ADDRESS]
 import sys
 from pathlib import Path
 
+from statewise.errors import StatewiseError
 from statewise.store import Store
 from statewise.sweep import Limits
 from statewise.sweep.cluster import RayEngine
@@ -25,8 +26,12 @@ def main(directory: Path, gate: Path, address: str | None) -> None:
             return RayEngine(workers, address, store.name, Limits(), fake_work)
         return LocalEngine(workers, work_folder(store.directory), Limits(), fake_work)
 
-    with Store.open(directory, write=True) as store:
-        run_jobs(store, killed_jobs(gate), 2, start)
+    try:
+        with Store.open(directory, write=True) as store:
+            run_jobs(store, killed_jobs(gate), 2, start)
+    except StatewiseError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ What a job does is the text of its task, which nothing parses as a machine on th
     fake: wait FILE          ends once the file exists
     fake: crash              takes its worker down
     fake: hang               never ends
+    fake: save FILE          writes the file once it is under way, and "saved" into it when it is asked to end
     fake: allocate 1200      takes so many megabytes, and never ends
 
 Jobs on other tasks are done by the real work.
@@ -53,6 +54,13 @@ def _act(name: str, value: str = "") -> None:
             os._exit(9)
         case "hang":
             threading.Event().wait()
+        case "save":
+            Path(value).write_text("begun")
+            try:
+                threading.Event().wait()
+            except KeyboardInterrupt:
+                Path(value).write_text("saved")
+                raise
         case "allocate":
             _held.append(bytearray(int(value) << 20))
             threading.Event().wait()

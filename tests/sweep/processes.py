@@ -1,5 +1,6 @@
 """Processes that tests start, kill and wait for; waits are for conditions, and their bound is far from any outcome."""
 
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -30,7 +31,9 @@ def checkpoints(directory: Path) -> set[tuple[str, int]]:
     found = set()
     for manifest in (directory / "work").glob("*/manifest.json"):
         with suppress(OSError):
-            found.add((str(manifest), manifest.stat().st_mtime_ns))
+            # it lists files before there is a checkpoint
+            if "folder" in json.loads(manifest.read_text()):
+                found.add((str(manifest), manifest.stat().st_mtime_ns))
     return found
 
 

@@ -129,6 +129,20 @@ def test_a_series_of_spaces(tmp_path):
     assert any(basis for _, _, basis in held["witness"]["sets"])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cones_of_weights_as_they_are(dtype, tmp_path):
+    """The last symbol, with noise on every weight: right at every length, of an open set of weights."""
+    last = Machine([[0, 1, 2]] * 3)
+    run = sw.compile(last, level="full", dtype=dtype, run=0)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for tensor in run.model.state_dict().values():
+            tensor += 0.05 * torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
+    verdict, held = round_trip(run, tmp_path, work=WORK)
+    assert (verdict.method, held["witness"]["method"], held["length"]) == ("cones", "cones", 0)
+    assert sw.check(tmp_path / "run.cert", run).task
+
+
 def test_runs_of_a_store_and_in_memory(trained, tmp_path):
     sw.merge(tmp_path / "store", [trained / "diagonal"])
     key = sw.runs(tmp_path / "store").to_dict()["runs"][0]["key"]

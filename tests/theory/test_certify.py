@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import statewise as sw
 from statewise.errors import NetworkError
 from statewise.machines import Machine, machine, minimise
 from statewise.models.catalogue import build_model
@@ -20,6 +21,7 @@ from statewise.theory.certify import (
     prove_horizon,
     replay,
     search,
+    verdict,
 )
 
 # hidden-state updates: no outcome depends on how fast the computer is
@@ -296,3 +298,21 @@ def test_embedded_and_factored_networks_are_read_as_their_matrices():
         with torch.no_grad():
             logits = model(torch.from_numpy(words))[:, -1].numpy()
         np.testing.assert_allclose(network.states(words) @ network.readout.T, logits, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "part", ["prove_horizon", "prove_by_cones", "search", "growths", "prove_trained_horizon", "search_by_drift"]
+)
+def test_ctrl_c_ends_every_part_of_a_verdict(part, monkeypatch, tmp_path):
+    run = sw.compile("modular_addition(3)", level="full", run=0)
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        run.model.transition.matrices += 0.02 * torch.randn(run.model.transition.matrices.shape, generator=noise)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verdict, part, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sw.certify(run, work=20, out=tmp_path / "run.cert")
+    assert not list(tmp_path.iterdir())

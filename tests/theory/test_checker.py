@@ -16,27 +16,31 @@ import torch
 from safetensors.torch import save
 
 from statewise.models import StateTracker
-from statewise.theory import checker, network_of
+from statewise.theory import checker, cone_checker, network_of
 
-FILE = Path(checker.__file__)
+FILE, CONES = Path(checker.__file__), Path(cone_checker.__file__)
 
 
 def weights_of(model, **more):
     return save({f"model.{name}": value.contiguous() for name, value in model.state_dict().items()} | more)
 
 
-def test_it_is_one_short_file_of_the_standard_library():
-    tree = ast.parse(FILE.read_text())
+@pytest.mark.parametrize("file", [FILE, CONES])
+def test_it_is_one_short_file_of_the_standard_library(file):
+    tree = ast.parse(file.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= set(sys.stdlib_module_names) | {"collections.abc"}
-    assert len(FILE.read_text().splitlines()) < 300
+    assert len(file.read_text().splitlines()) < 300
 
 
 def test_its_numbers_are_whole_or_fractions():
     """No float takes part: not in the text, and not by a true division of whole numbers."""
+    for file in (FILE, CONES):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        assert not [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, float)]
+    assert not [node for node in nodes if isinstance(node, ast.Div) or getattr(node, "id", "") == "float"]
     tree = ast.parse(FILE.read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, float)]
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     # floats are read, and turned into ratios at once
     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "as_integer_ratio"]
@@ -262,9 +266,55 @@ def test_bounds_on_errors_bound_them():
     assert proven > 50
 
 
+def test_positive_definite_is_never_claimed_of_a_matrix_that_is_not():
+    generator, seen = random.Random(8), {True: 0, False: 0}
+    for _ in range(600):
+        size, scale = generator.randint(1, 4), generator.choice([1, 10**6, 10**30])
+        base = [[generator.randint(-3, 3) for _ in range(size)] for _ in range(size)]
+        square = [[sum(x * y for x, y in zip(one, two, strict=True)) for two in base] for one in base]
+        second = [[scale * square[i][j] for j in range(size)] for i in range(size)]
+        for i in range(size):
+            # on the edge or just beside it
+            second[i][i] += generator.choice([-1, 0, 1, scale])
+        nothing = [[0] * size for _ in range(size)]
+        minors = [_determinant([row[:k] for row in second[:k]]) for k in range(1, size + 1)]
+        claimed = cone_checker.exceeds(1, second, 1, nothing)
+        assert claimed == all(minor > 0 for minor in minors)
+        shifted = [[5 * x + y for x, y in zip(*rows, strict=True)] for rows in zip(second, square, strict=True)]
+        assert cone_checker.exceeds(3, shifted, 3, square) == claimed
+        seen[claimed] += 1
+        assert not cone_checker.exceeds(0, second, 1, nothing)
+        assert not cone_checker.exceeds(1, second, -1, nothing)
+    assert min(seen.values()) > 30
+
+
+def _determinant(rows):
+    if not rows:
+        return 1
+    minors = ([row[:k] + row[k + 1 :] for row in rows[1:]] for k in range(len(rows)))
+    return sum((-1) ** k * rows[0][k] * _determinant(minor) for k, minor in enumerate(minors))
+
+
+def test_a_cone_contains_all_that_a_vector_may_be():
+    generator, seen = random.Random(9), {True: 0, False: 0}
+    draw = lambda most: [generator.randint(-most, most) for _ in range(3)]  # noqa: E731
+    for _ in range(500):
+        rows, h, off = [draw(5), *(draw(2) for _ in range(2))], draw(9), [generator.randint(0, 1) for _ in range(3)]
+        claimed = cone_checker.contains(rows, h, off)
+        seen[claimed] += 1
+        for signs in itertools.product((-1, 0, 1), repeat=3) if claimed else ():
+            moved = [x + s * d for x, s, d in zip(h, signs, off, strict=True)]
+            lead, *others = [sum(w * x for w, x in zip(row, moved, strict=True)) for row in rows]
+            assert lead > 0
+            assert lead**2 >= sum(x * x for x in others)
+    assert min(seen.values()) > 50
+
+
 def test_it_runs_alone_without_anything_installed(tmp_path):
     """As a single file, with neither the environment nor site-packages."""
     model = StateTracker(1, 1, 1, "full").double()
+    with torch.no_grad():
+        model.transition.matrices.fill_(1.5)
     (tmp_path / "model.safetensors").write_bytes(weights_of(model))
     (tmp_path / "config.json").write_text(json.dumps({"format": 2, "options": {"model": "full"}}))
     (tmp_path / "checker.py").write_text(FILE.read_text())
@@ -278,8 +328,12 @@ def test_it_runs_alone_without_anything_installed(tmp_path):
         "witness": {"method": "all words"},
     }
     held["statement"] = checker.state(held)
+    # one class, one line of states: the cone of all positive numbers
+    cones = {"method": "cones", "cones": [[0, [[1]], [1], []]], "arrows": [[[0, 1, 10**60]]], "burn_in": 0}
+    wide = held | {"length": 0, "witness": cones}
     expected = {
         "good": (0, "valid: the network"),
+        "cone": (0, "valid: the network"),
         "bad": (1, "invalid: "),
         "other": (2, "not checked: "),
         "no": (2, ""),
@@ -287,6 +341,10 @@ def test_it_runs_alone_without_anything_installed(tmp_path):
     (tmp_path / "good.cert").write_text(json.dumps(held))
     (tmp_path / "bad.cert").write_text(json.dumps(held | {"weights": "0" * 64}))
     (tmp_path / "other.cert").write_text("{}")
+    (tmp_path / "cone.cert").write_text(json.dumps(wide | {"statement": checker.state(wide)}))
+    command = [sys.executable, "-I", "-S", "checker.py", "cone.cert", "model.safetensors", "config.json"]
+    assert subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=600).returncode == 2
+    (tmp_path / "cone_checker.py").write_text(CONES.read_text())
     for name, (code, says) in expected.items():
         files = [f"{name}.cert", "model.safetensors", "config.json"]
         done = subprocess.run(

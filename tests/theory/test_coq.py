@@ -115,6 +115,20 @@ def test_a_polished_network_has_its_horizon_proved(trained, tmp_path):
     assert proves(text, tmp_path)
 
 
+def test_a_polished_network_in_whole_numbers_is_proved(trained, tmp_path):
+    exact = sw.polish(trained, exact=True, out=tmp_path / "exact")
+    found = sw.certify(exact, seconds=0.0, coq=tmp_path / "right.v")
+    assert found.status == "proven"
+    text = (tmp_path / "right.v").read_text()
+    least = found.verdict.shortest
+    assert f"Theorem verdict : forall w, over 3 w -> ({least} <= size w)%N ->" in text
+    assert proves(text, tmp_path)
+    # the machine with another arrow is not what this network is
+    moved = text.replace("[1; 2; 0]%N;", "[1; 2; 1]%N;", 1)
+    assert moved != text
+    assert not proves(moved, tmp_path)
+
+
 def test_logits_that_are_a_function_of_the_state_are_proved_by_spaces(tmp_path):
     m = machine("modular_addition(3)")
     network = hidden_beside(m)

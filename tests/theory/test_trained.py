@@ -124,7 +124,7 @@ def test_layers_enclose_the_exact_states(power):
                 assert distance <= 2 * off + 1e-300
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_horizon_is_contradicted_by_exact_arithmetic(name, count):
     """Hundreds of perturbed networks, against all words of up to eight symbols in whole numbers."""
@@ -206,7 +206,7 @@ def window(symbols, length):
     return minimise(Machine([[(q * symbols + a) % states for a in range(symbols)] for q in range(states)]))
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("m", [minimise(machine("parity")), window(2, 1), window(3, 1), window(2, 2)])
 def test_cones_prove_nothing_that_is_wrong(m, count):
     """Robust machines whose signed one-hot weights are perturbed, against all short words in whole numbers."""
@@ -271,7 +271,7 @@ def test_machines_that_are_not_robust_are_not_searched_for_cones():
         assert prove_by_cones(network_of(compile_machine(m).model), m) is None
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MACHINES)
 def test_periods_of_re_embedding_agree_with_exact_arithmetic(name, count):
     """From the start and from each prototype, all words of up to T symbols, in whole numbers; then long ones."""

@@ -1,13 +1,12 @@
 """What share of a whole training run is not arithmetic: drawing sequences, evaluating, saving, moving weights?"""
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from statewise.bench.timing import Row
+from statewise.files import temporary_folder
 from statewise.runs import PlannedRun, execute_one
 from statewise.tasks import Task
 from statewise.training import loop, resolve, step
@@ -19,9 +18,9 @@ def measure() -> list[Row]:
     """Do the run of `statewise train --task 'modular_addition(5)' --model full` with a clock around each part."""
     options = resolve({"task": "modular_addition(5)", "model": "full"})
     spent: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder, _clocks(spent):
+    with temporary_folder() as folder, _clocks(spent):
         began = time.perf_counter()
-        execute_one(PlannedRun(options, Path(folder) / "run"), lambda member, metrics, steps: None)
+        execute_one(PlannedRun(options, folder / "run"), lambda member, metrics, steps: None)
         whole = time.perf_counter() - began
     rows = [Row(f"{part}, {options.steps:,} steps", "the whole run", seconds, whole) for part, seconds in spent.items()]
     rows.append(Row("all of these together", "the whole run", sum(spent.values()), whole, 1 / SHARE))

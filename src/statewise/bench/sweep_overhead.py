@@ -7,7 +7,6 @@ options are resolved and hashed, packs go to worker processes, and one writer re
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statewise.errors import WrongAnswerError
+from statewise.files import temporary_folder
 from statewise.runs.record import Record
 from statewise.store import Store
 from statewise.sweep import FinishedRun, Limits, Pack, make_jobs, read_grid, run_packs
@@ -39,8 +39,8 @@ def measure(runs: int = RUNS) -> "list[Row]":
     # workers import this file too, and need no torch
     from statewise.bench.timing import Row, best_times
 
-    with tempfile.TemporaryDirectory() as folder:
-        grid, store = Path(folder) / "grid.toml", Path(folder) / "store"
+    with temporary_folder() as folder:
+        grid, store = folder / "grid.toml", folder / "store"
         grid.write_text(_GRID.format(runs=runs), encoding="utf-8")
         began = time.perf_counter()
         _sweep(grid, store)

@@ -1,11 +1,11 @@
 """The command line: a thin shell around the functions of `statewise.commands`.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong,
-130 interrupted. Modules that need torch are imported only by the commands that use them.
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a run or check failed, 2 the call was wrong, 130
+interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. Modules that need torch are
+imported only by the commands that use them.
 """
 
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -14,10 +14,12 @@ import typer
 from statewise import __version__
 from statewise.cli.groups import Entry, Grouped
 from statewise.cli.shell import command, fail
+from statewise.cli.streams import guard_streams
 from statewise.commands.bench import bench
 from statewise.commands.certify import certify
 from statewise.commands.check import check
 from statewise.commands.check_model import check_model
+from statewise.commands.check_store import check_store
 from statewise.commands.compare import compare
 from statewise.commands.compile import compile as compile_machine
 from statewise.commands.demo import demo
@@ -38,7 +40,11 @@ from statewise.commands.sample import sample
 from statewise.commands.sweep import sweep
 from statewise.commands.track import track
 from statewise.commands.train import evaluate, train
-from statewise.errors import StatewiseError
+from statewise.errors import StatewiseError, TorchMissingError, shorten
+from statewise.files import FULL, reason_of
+from statewise.interruption import Interrupted, listen
+from statewise.rooms import torch_missing
+from statewise.wording import visible
 
 app = typer.Typer(
     name="statewise",
@@ -91,14 +97,15 @@ for group, entries in {
     for entry in entries:
         app.command(entry.name, rich_help_panel=group)(entry.made)
 app.command("eval", hidden=True)(command(evaluate, ["run"]))
-store = typer.Typer(help="Merge stores.", cls=Grouped, no_args_is_help=True, rich_markup_mode=None)
+store = typer.Typer(help="Merge stores, or check one.", cls=Grouped, no_args_is_help=True, rich_markup_mode=None)
 store.command("merge")(command(merge, ["into", "sources"]))
+store.command("check")(command(check_store, ["store"]))
 app.add_typer(store, name="store", rich_help_panel="Many runs")
 
 
 @store.callback()
 def _store() -> None:
-    """Merge stores."""
+    """Merge stores, or check one."""
 
 
 @app.callback(invoke_without_command=True)
@@ -112,31 +119,50 @@ def _group(
         print(context.get_help())
 
 
+class _Visible(logging.Formatter):
+    """Messages as a terminal may be sent them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def main() -> None:
     """Run the command line; a caller's mistake becomes one line on stderr and its exit code."""
-    # a terminal that cannot show a character shows a question mark
-    sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    guard_streams()
+    listen()
     # what takes a while without progress is said on stderr
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    said = logging.StreamHandler(sys.stderr)
+    said.setFormatter(_Visible("%(message)s"))
+    logging.basicConfig(handlers=[said])
     logging.getLogger("statewise").setLevel(logging.INFO)
     # a user's own package is found beside the user, as with python -m
     sys.path.insert(0, "")
     try:
         code = app(standalone_mode=False, prog_name="statewise")
+        sys.stdout.flush()
     except StatewiseError as error:
         code = fail(str(error), error.exit_code)
     except typer.exceptions.TyperException as error:
         code = fail(error.format_message(), error.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        code = fail("interrupted; what was saved stays, and the same command goes on from there", 130)
+    except (typer.Abort, KeyboardInterrupt) as error:
+        stop = error if isinstance(error, Interrupted) else Interrupted()
+        code = fail(str(stop), stop.exit_code)
     except MemoryError:
         code = fail("there is not enough memory for this; use smaller sizes", 1)
     except RuntimeError as error:
         if "allocate memory" not in str(error):
             raise
         code = fail("there is not enough memory for this; use smaller sizes", 1)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        code = fail(torch_missing("this command"), TorchMissingError.exit_code)
     except BrokenPipeError:
-        # the reader went away; nothing more can be written, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # the reader went away
         code = 1
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = "" if error.filename is None else f' "{shorten(error.filename)}"'
+        code = fail(f"cannot write{where}: {reason_of(error)}; what is there stays; make room", 1)
     sys.exit(code if isinstance(code, int) else 0)

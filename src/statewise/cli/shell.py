@@ -21,9 +21,11 @@ from statewise.commands.inputs import (
     WordsLike,
     numbers_of,
 )
+from statewise.errors import StoppedError
+from statewise.interruption import Interrupted
 from statewise.runs.run import RunLike
 from statewise.theory.learning.labelled import LabelledWords
-from statewise.wording import Result
+from statewise.wording import Result, visible
 
 # what a function takes, and what the command line has instead: a type, and how a reader calls it
 _TYPES: list[tuple[Any, Any, str | None]] = [
@@ -82,15 +84,21 @@ def command(
         for p in parameters:
             if _kind(p.annotation)[0] == Sequence[int] and isinstance(given[p.name], str):
                 given[p.name] = numbers_of(p.name, given[p.name])
-        if "show" in signature.parameters:
-            from statewise.cli.progress import progress_of
+        try:
+            if streams:
+                result = function(**given)
+            else:
+                from statewise.cli.progress import progress_of
 
-            with progress_of(function.__name__) as show:
-                result = function(**given, show=show)
-        else:
-            result = function(**given)
+                with progress_of(function.__name__) as show:
+                    result = function(**given, **({"show": show} if "show" in signature.parameters else {}))
+        except KeyboardInterrupt as stop:
+            # the parser of the command line would end in silence
+            stopped = stop if isinstance(stop, Interrupted) else Interrupted()
+            raise StoppedError(str(stopped), stopped.exit_code) from None
         if show_json or not streams:
-            print(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result))
+            # the escapes are those of JSON, too
+            print(visible(json_module.dumps(result.to_dict(), ensure_ascii=False) if show_json else str(result)))
         if result.failed:
             raise typer.Exit(1)
 
@@ -168,12 +176,12 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _write_now(text: str) -> None:
-    sys.stdout.write(text)
+    sys.stdout.write(visible(text))
     sys.stdout.flush()
 
 
 def fail(message: str, code: int) -> int:
     """Print a mistake as one line on stderr, and return the exit code."""
-    line = " ".join(message.split())
+    line = visible(" ".join(message.split()))
     print(f"statewise: {line}" if line else "statewise: see statewise --help", file=sys.stderr)
     return code

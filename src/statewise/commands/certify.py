@@ -92,6 +92,7 @@ class Certification(Result):
             "reason": verdict.reason,
             "shortest": verdict.shortest,
             "judged": "sequences of the task" if verdict.restricted else "all words",
+            "numbers": verdict.numbers,
             "reembed": None if verdict.reembedding is None else verdict.reembedding.period,
         }
 
@@ -121,9 +122,10 @@ class Certification(Result):
         """Return the verdict alone for a reader."""
         verdict, found = self.verdict, self.verdict.counterexample
         every = "all sequences of the task" if verdict.restricted else "all words"
+        where = f" in {verdict.numbers}" if verdict.of_run else ""
         from_length = f"{every} of at least {verdict.shortest} symbols" if verdict.shortest else every
         if verdict.status == "proven":
-            return [("proven", f"equal on {from_length} ({verdict.method}: {verdict.reason})")]
+            return [("proven", f"equal on {from_length}{where} ({verdict.method}: {verdict.reason})")]
         lines: Lines = []
         if found is not None:
             word = shorten(found.word.written(self.machine), _LONGEST_SHOWN) or "the empty word"
@@ -136,7 +138,7 @@ class Certification(Result):
             lines = [("unknown", verdict.reason)]
         if verdict.horizon is not None:
             judged = f"{verdict.shortest} to {verdict.horizon:,} symbols"
-            lines.append(("horizon", f"{every} of {judged} are right (proven)"))
+            lines.append(("horizon", f"{every} of {judged} are right{where} (proven)"))
             if found is None:
                 lines.append(("beyond", verdict.reason))
         if verdict.reembedding is not None:
@@ -163,6 +165,7 @@ def certify(
     out: PathLike | None = None,
     coq: PathLike | None = None,
     smt: PathLike | None = None,
+    dtype: str | None = None,
 ) -> Certification:
     """Prove that a network equals a machine on all words, or find a word on which it does not.
 
@@ -177,17 +180,22 @@ def certify(
         out: write a certificate to this file, which "check" verifies
         coq: write the verdict as a theorem with its proof to this file, which coqc compiles
         smt: write a short horizon to this file, in SMT-LIB
+        dtype: judge the run in float32 or float64, which rounds at every symbol, instead of exact arithmetic
     """
     for name, value in (("seconds", seconds), ("shortest", shortest or 0), ("work", work or 0)):
         check_least(name, value, 0)
+    if dtype is not None and (out or coq or smt):
+        raise CertificateError("out, coq and smt write proofs about exact arithmetic; leave them or dtype out")
     target = None if machine is None else machine_of(machine)
     opened = load(run, model)
 
     from statewise.theory.certify import certify as decide
+    from statewise.theory.certify import certify_run
 
     with torch_threads(1):
         network = network_of_run(opened)
-        vectors = _prototypes(opened) if target is None and (seconds if work is None else work) else None
+        wanted = target is None and dtype is None and (seconds if work is None else work)
+        vectors = _prototypes(opened) if wanted else None
         least = opened.shortest if shortest is None else shortest
         if target is not None and _silent_start(opened, target):
             least = max(least, 1)
@@ -195,7 +203,10 @@ def certify(
         # what was trained has seen sequences of its task only; what was written from a machine has them all
         origin = "trained" if opened.manifest is None else opened.manifest.origin
         every = all_words or origin not in ("trained", "polished")
-        verdict = decide(network, target, least, seconds, work=work, all_words=every, prototypes=vectors)
+        if dtype is None:
+            verdict = decide(network, target, least, seconds, work=work, all_words=every, prototypes=vectors)
+        else:
+            verdict = certify_run(network, target, dtype, least, work=work, all_words=every)
     found = Certification(verdict, target, opened.where, coq=path_of(coq), smt=path_of(smt))
     if found.coq is not None:
         from statewise.theory.coq import coq_file

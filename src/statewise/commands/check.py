@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from statewise.commands.inputs import PathLike
-from statewise.errors import CertificateError, StatewiseError, shorten
-from statewise.files import reason_of
+from statewise.errors import CertificateError, StatewiseError, UnreadableError, shorten
 from statewise.machines import Machine
+from statewise.reading import read_bytes
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
 from statewise.tasks import legal_moves
@@ -74,14 +74,11 @@ def check(cert: PathLike, run: RunLike) -> Check:
     file = Path(cert)
     opened = load(run)
     try:
-        if file.stat().st_size > checker.MAX_BYTES:
-            raise CertificateError(
-                f'"{shorten(file)}" has {file.stat().st_size:,} bytes, and a certificate at most '
-                f"{checker.MAX_BYTES:,}; give a file that certify --out wrote"
-            )
-        text = file.read_bytes()
-    except OSError as error:
-        raise CertificateError(f'cannot read "{shorten(file)}": {reason_of(error)}; give the path of a file') from None
+        text = read_bytes(file, checker.MAX_BYTES)
+    except UnreadableError as error:
+        raise CertificateError(
+            f'cannot read "{shorten(file)}": {error}; give the path of a file that certify --out wrote'
+        ) from None
 
     from statewise.runs.weights import weights_file
 

@@ -24,10 +24,10 @@ from statewise.commands.trying import store_of, tried_models, tried_task, weakes
 from statewise.errors import RunError, shorten
 from statewise.models.table import short_names
 from statewise.store import Store
-from statewise.sweep import EngineOptions, ShowProgress
+from statewise.sweep import EngineOptions, GridPlan, ShowProgress
 from statewise.sweep.terms import SETTINGS, Terms
 from statewise.sweep.trial_records import Trial
-from statewise.sweep.trials import check_size, run_trials
+from statewise.sweep.trials import check_size, plan_trials, run_trials
 from statewise.tasks import has_machine
 from statewise.training.metrics import span_text
 from statewise.training.options import RunOptions
@@ -140,15 +140,19 @@ class Comparison(Result):
         terms: what was the same for all runs.
         ran: how many runs were done now; the others were in the store.
         files: what was written of it.
+        plan: of a dry run, what would be done; then there are no cells.
     """
 
     cells: tuple[ComparedCell, ...]
     terms: Terms
     ran: int
     files: tuple[Path, ...] = ()
+    plan: GridPlan | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rows."""
+        """Return the rows; of a dry run its plan."""
+        if self.plan is not None:
+            return self.plan.to_dict()
         return {
             "rows": [cell.to_dict() for cell in self.cells],
             "terms": self.written_terms,
@@ -181,7 +185,9 @@ class Comparison(Result):
         return [[*head, "verdict"], *(self._row(cell, names[cell.model]) for cell in self.cells)]
 
     def lines(self) -> Lines:
-        """Return the table for a reader, with the terms below it."""
+        """Return the table for a reader, with the terms below it; of a dry run its plan."""
+        if self.plan is not None:
+            return self.plan.lines()
         table = columns(self.table())
         notes = (
             [f"{_NO_BETTER} does not beat the best constant answer"] if any(_NO_BETTER in row for row in table) else []
@@ -281,6 +287,7 @@ def compare(
     engine: str = "local",
     workers: int = 2,
     retry_failed: bool = False,
+    dry_run: bool = False,
     plot: PathLike | None = None,
     csv: PathLike | None = None,
     latex: PathLike | None = None,
@@ -308,6 +315,7 @@ def compare(
         engine: local, or ray
         workers: packs of runs at once
         retry_failed: try runs again that have failed
+        dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         plot: draw score against length into this .png or .svg
         csv: write the table with all numbers into this file
         latex: write the table as LaTeX into this file
@@ -341,6 +349,9 @@ def compare(
     with torch_threads(1), store_of(store) as directory:
         tried = [tried_task(task) for task in given]
         entered = tried_models(named, tried[0], terms)
+        if dry_run:
+            plan = plan_trials(path_of(store), tried, entered, terms, seeds, on, retry_failed)
+            return Comparison((), terms, 0, plan=plan)
         made = run_trials(directory, tried, entered, terms, seeds, on, retry_failed, show)
         places = [(task, model) for task in tried for model in entered]
         with Store.open(directory) as opened:

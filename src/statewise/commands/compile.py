@@ -10,6 +10,7 @@ from statewise.errors import RunError, shorten
 from statewise.machines import Machine
 from statewise.runs.directory import check_free
 from statewise.runs.run import Run
+from statewise.stages import say
 from statewise.wording import Lines, Result
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def compile(
     from statewise.theory.certify import certify
 
     with torch_threads(1):
+        say("writing the network")
         compiled = compile_machine(built, level, getattr(torch, dtype))
         verdict = certify(network_of(compiled.model), built, seconds=0.0, all_words=True)
         length = run if verdict.horizon is None else min(run, verdict.horizon)
@@ -147,6 +149,7 @@ def _right_along(model: "StateTracker", machine: Machine, length: int) -> bool:
     state = model.init_state(1)
     with torch.no_grad():
         for begin in range(0, length, _BETWEEN):
+            say("running one word", begin / length, f"{length:,} symbols")
             piece = word[begin : begin + _BETWEEN]
             logits, state = model.advance(torch.from_numpy(piece)[None], state)
             if int(logits[0].argmax()) != int(right[begin + len(piece) - 1]):

@@ -1,6 +1,5 @@
 """`statewise demo`: from training on ten symbols to a proof for all lengths."""
 
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from statewise.commands.extract import Extraction, Snapped, extract, snap
 from statewise.commands.inputs import PathLike, device_of, path_of, torch_threads
 from statewise.commands.polish import PolishedNetwork, polish
 from statewise.commands.train import ShowMetrics
+from statewise.files import temporary_folder
+from statewise.interruption import Interrupted
 from statewise.runs.run import Run
 from statewise.wording import Lines, Result
 
@@ -105,9 +106,16 @@ def demo(out: PathLike | None = None, device: str = "cpu", show: ShowMetrics | N
     """
     folder, where = path_of(out), device_of(device)
     if folder is not None:
+        from statewise.report.figure import pyplot_for_files
+
+        # for the page
+        pyplot_for_files()
         return _demonstrate(folder, True, where, show)
-    with tempfile.TemporaryDirectory() as aside:
-        return _demonstrate(Path(aside), False, where, show)
+    with temporary_folder() as aside:
+        try:
+            return _demonstrate(aside, False, where, show)
+        except KeyboardInterrupt as stop:
+            raise Interrupted.of(stop, "nothing is kept without --out; the same command begins anew") from None
 
 
 def _demonstrate(folder: Path, kept: bool, device: str, show: ShowMetrics | None) -> Demonstration:

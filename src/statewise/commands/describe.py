@@ -1,18 +1,20 @@
 """`statewise machine`: a machine and its algebra."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from statewise.commands.inputs import MachineLike, PathLike, machine_of
-from statewise.errors import MachineFileError, TooLargeError, shorten
+from statewise.errors import MachineFileError, TooLargeError, shorten, shorten_apart
 from statewise.files import write_whole
 from statewise.machines import Algebra, Machine, analyse, draw_svg, write_machine
 from statewise.theory.classification import Level, classify
 from statewise.theory.robust_machines import Robustness, robustness
 from statewise.wording import Lines, Result
 
-_ROWS, _COLUMNS = 12, 12
+# a table of at most so many rows and columns is shown, of names so long, and so many names in one line
+_ROWS, _COLUMNS, _LONGEST_NAME, _LISTED = 12, 12, 12, 8
 _HYPOTHESIS = "products stay bounded and margins away from 0"
 
 
@@ -42,6 +44,7 @@ class MachineFacts(Result):
         facts = {
             "name": built.name,
             "states": built.states,
+            "mealy_states": built.mealy_states,
             "symbols": built.symbols,
             "outputs": len(set(built.outputs.tolist())),
             "minimal_states": algebra.minimal_states,
@@ -74,7 +77,7 @@ class MachineFacts(Result):
         shown = tuple(built.output_names[c] for c in sorted(set(built.outputs.tolist())))
         lines = [
             ("machine", shorten(built.name)),
-            ("states", f"{built.states:,}, minimal {algebra.minimal_states:,}"),
+            ("states", f"{built.states:,}, minimal {algebra.minimal_states:,}{_split(built)}"),
             ("symbols", f"{built.symbols:,}: {_some(built.alphabet)}"),
             ("outputs", f"{facts['outputs']:,}: {_some(shown)}"),
             ("monoid", size),
@@ -145,23 +148,25 @@ def _witness(word: list[str] | None) -> str:
     return f", along powers of {shorten(' '.join(word))}" if word else ""
 
 
+def _split(built: Machine) -> str:
+    return "" if built.mealy_states is None else f": Mealy, split into Moore states from {built.mealy_states:,}"
+
+
 def _table(built: Machine) -> Lines:
-    names = [_short(name) for name in built.state_names]
-    symbols = [_short(symbol) for symbol in built.alphabet]
+    names, symbols, outputs = map(_short, (built.state_names, built.alphabet, built.output_names))
     width = max(map(len, names + symbols))
     header = "  ".join(symbol.rjust(width) for symbol in symbols)
     rows = [("state", f"{header}   output")]
     for q, name in enumerate(names):
         cells = "  ".join(names[target].rjust(width) for target in built.delta[q])
         mark = "*" if q == built.start else " "
-        rows.append((f"{name}{mark}", f"{cells}   {_short(built.output_names[built.outputs[q]])}"))
+        rows.append((f"{name}{mark}", f"{cells}   {outputs[built.outputs[q]]}"))
     return [*rows, ("", "* start")]
 
 
-def _short(name: str) -> str:
-    return shorten(name, 12)
+def _short(names: Sequence[str]) -> list[str]:
+    return shorten_apart(names, _LONGEST_NAME)
 
 
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(_short(name) for name in names[:8])
-    return shown + (", …" if len(names) > 8 else "")
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(_short(names[:_LISTED])) + (", …" if len(names) > _LISTED else "")

@@ -12,9 +12,10 @@ from typing import Any
 from statewise import __version__
 from statewise.wording import Lines, Result
 
-_CORE = ("torch", "numpy", "jaxtyping", "typer", "rich", "pydantic", "safetensors", "matplotlib", "jinja2")
+_CORE = ("torch", "numpy", "jaxtyping", "typer", "rich", "pydantic", "safetensors", "jinja2")
 # what each extra is for, and a package that shows whether it is there
 _EXTRAS = {
+    "plots": ("matplotlib", "figures, and the page of a store"),
     "certify": ("python-flint", "long words in ball arithmetic"),
     "learn": ("aalpy", "state merging and active learning"),
     "ray": ("ray", "sweeps on a cluster"),
@@ -80,7 +81,8 @@ class Diagnosis(Result):
         lines += [("disk", f"{free / _GIGABYTE:.1f} GB free in {place}") for place, free in self.disk.items()]
         for name, there in self.extras.items():
             about = f"{name} ({_EXTRAS[name][1]})"
-            lines.append(("extra", f"{about}: " + ("installed" if there else f"pip install 'statewise[{name}]'")))
+            found = f"{_EXTRAS[name][0]} {_version(_EXTRAS[name][0])}" if there else f"pip install 'statewise[{name}]'"
+            lines.append(("extra", f"{about}: {found}"))
         for name, where in self.programs.items():
             lines.append(("program", f"{name}, for {_PROGRAMS[name]}: {where or 'not found'}"))
         lines += [("setting", f"{name}={value}") for name, value in self.variables.items()]
@@ -95,7 +97,9 @@ def doctor() -> Diagnosis:
     programs = {name: shutil.which(name) for name in _PROGRAMS}
     places = {str(Path.cwd()), tempfile.gettempdir()}
     disk = {place: shutil.disk_usage(place).free for place in sorted(places)}
-    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith(("STATEWISE_", "OMP_"))}
+    # of Ray's settings the address alone: others may be secrets
+    shown = [name for name in os.environ if name.startswith(("STATEWISE_", "OMP_")) or name == "RAY_ADDRESS"]
+    variables = {name: os.environ[name] for name in sorted(shown)}
     if versions["torch"] is None:
         return Diagnosis(
             versions, "none", "torch is missing", None, extras, programs, os.cpu_count() or 1, None, disk, variables

@@ -12,9 +12,10 @@ from statewise.models.table import short_names
 from statewise.papers.architectures import predicted
 from statewise.papers.cards import FAR, LEARN, LENGTHS, REACHED, Card, cards_of
 from statewise.papers.rungs import RUNGS
-from statewise.sweep import EngineOptions, ShowProgress
+from statewise.stages import say
+from statewise.sweep import EngineOptions, GridPlan, ShowProgress
 from statewise.sweep.terms import Terms
-from statewise.sweep.trials import check_size, run_trials
+from statewise.sweep.trials import check_size, plan_trials, run_trials
 from statewise.wording import Lines, Result, columns, fixed
 
 
@@ -27,22 +28,28 @@ class Ladder(Result):
         terms: what was the same for all runs.
         ran: how many runs were done now; the others were in the store.
         file: the page or picture that was written.
+        plan: of a dry run, what would be done; then there are no cards.
     """
 
     cards: tuple[Card, ...]
     terms: Terms
     ran: int
     file: Path | None = None
+    plan: GridPlan | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the cards; that of a single model is the object itself."""
+        """Return the cards; that of a single model is the object itself; of a dry run its plan."""
+        if self.plan is not None:
+            return self.plan.to_dict()
         cards = [card.to_dict() for card in self.cards]
         one = cards[0] if len(cards) == 1 else {"models": cards}
         written = {} if self.file is None else {"card": str(self.file)}
         return {**one, "terms": str(self.terms), "ran": self.ran, **written}
 
     def lines(self) -> Lines:
-        """Return the card of one model, or a table of several and all rungs."""
+        """Return the card of one model, or a table of several and all rungs; of a dry run its plan."""
+        if self.plan is not None:
+            return self.plan.lines()
         shown = self._card(self.cards[0]) if len(self.cards) == 1 else self._overview()
         below = [f"terms: {self.terms}", *([] if self.file is None else [str(self.file)])]
         return [("", line) for line in (*shown, *below)]
@@ -91,6 +98,7 @@ def ladder(
     engine: str = "local",
     workers: int = 2,
     retry_failed: bool = False,
+    dry_run: bool = False,
     card: PathLike | None = None,
     test_sequences: int = 500,
     device: str = "cpu",
@@ -107,6 +115,7 @@ def ladder(
         engine: local, or ray
         workers: packs of runs at once
         retry_failed: try runs again that have failed
+        dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         card: write the card into this .html, .png or .svg; of several models an overview
         test_sequences: how many are drawn per length
         device: where to compute: cpu, cuda, mps or auto
@@ -129,12 +138,18 @@ def ladder(
     with torch_threads(1), store_of(store) as directory:
         tasks = [tried_task(rung.task) for rung in RUNGS]
         entered = tried_models([model for model in named if model != LEARN], tasks[0], terms)
+        if dry_run:
+            plan = plan_trials(path_of(store), tasks, entered, terms, seeds, on, retry_failed)
+            return Ladder((), terms, 0, plan=plan)
         made = run_trials(directory, tasks, entered, terms, seeds, on, retry_failed, show)
     cards = cards_of(made.trials, [model.name for model in entered])
     if LEARN in named:
         from statewise.papers.ladder_learner import learn_rung, learner_card
 
-        rows = [learn_rung(rung.task, seed, terms) for rung in RUNGS for seed in range(seeds)]
+        rows = []
+        for place, rung in enumerate(RUNGS):
+            say("learning without gradients", place / len(RUNGS), rung.label)
+            rows += [learn_rung(rung.task, seed, terms) for seed in range(seeds)]
         cards.append(learner_card(rows, terms, RUNGS))
     found = Ladder(tuple(cards), terms, made.ran)
     return found if file is None else replace(found, file=found.write(file))

@@ -11,6 +11,7 @@ from statewise.commands.made import made_run
 from statewise.errors import RunError, shorten, unknown_name
 from statewise.runs.directory import check_free
 from statewise.runs.run import Run
+from statewise.stages import say
 from statewise.theory.learning.labelled import LabelledWords, read_words
 from statewise.wording import Lines, Result
 
@@ -204,6 +205,7 @@ def _learn_words(
         data, name = words if isinstance(words, LabelledWords) else LabelledWords.from_pairs(words), "learned"
     if directory is not None:
         check_free(directory)
+    say("learning", detail=f"{data.total:,} words")
     learned = find(data, method, name=name, work=work)
     return _made(learned.machine, lambda network: LearnedNetwork(learned, network), directory)
 
@@ -239,6 +241,7 @@ def _made(machine: "Machine", summary: Callable[[ExactNetwork], Result], directo
     from statewise.theory.certify import certify
 
     with torch_threads(1):
+        say("writing the network")
         compiled = compile_machine(machine)
         verdict = certify(network_of(compiled.model), machine, seconds=0.0, all_words=True)
     if verdict.status != "proven":

@@ -106,7 +106,7 @@ def reproduce(
         time_limit: seconds that a pack may take; 0 for no bound
         retry_failed: try runs again that have failed
         slow: run Mamba and the Transformer too, which take twice as long as all others under preset quick
-        dry_run: show what would be run, and about how long it takes
+        dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         out: write figures, numbers and records into this directory
         device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
@@ -120,6 +120,11 @@ def reproduce(
         raise RunError(f"{name} takes {len(runs):,} runs and needs a store for them; give --store DIR")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RunError(f'"{shorten(folder)}" is a file, and figures need a directory; give another --out')
+    if folder is not None:
+        from statewise.report.figure import pyplot_for_files
+
+        # before anything is run for what is drawn at the end
+        pyplot_for_files()
     on = EngineOptions(engine, workers, ray_address, Limits(time_limit, memory), device_of(device))
     # what is computed here is small, and more threads would wait for each other beside the workers
     with torch_threads(1):

@@ -27,7 +27,7 @@ from statewise.store import (
     run_files,
     source_of,
 )
-from statewise.wording import Lines, Result, counted
+from statewise.wording import Lines, Result, counted, visible
 
 # each score stands beside the best constant answer on the same sequences
 _NUMBERS = "  ".join(f"{name:>8}" for name in ("train", "constant", "long", "constant"))
@@ -111,7 +111,7 @@ class WholeRecord(Result):
 
     def __str__(self) -> str:
         """Write the record as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
+        return visible(json.dumps(self.to_dict(), ensure_ascii=False))
 
 
 @dataclass(frozen=True)

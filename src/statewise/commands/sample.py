@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ _SAMPLINGS = ("uniform", "balanced", "cover")
 _LABELS = ("final", "aligned")
 _ENDINGS = (".csv", ".jsonl")
 _MOST_SYMBOLS = 50_000_000
+# a mark alone, such as + of modular arithmetic, runs nothing
+_FORMULA = re.compile(r"[=+\-@].*[(|!]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -140,5 +143,8 @@ def _csv(machine: Machine, drawn: Batch, labels: str) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("word", "labels" if labels == "aligned" else "label"))
     for word, answers in _words(machine, drawn):
-        writer.writerow((" ".join(word), " ".join(answers) if labels == "aligned" else answers[-1]))
+        cells = (" ".join(word), " ".join(answers) if labels == "aligned" else answers[-1])
+        if any(map(_FORMULA.match, cells)):
+            raise TaskError("names that a spreadsheet takes for a formula are no CSV; use a name that ends in .jsonl")
+        writer.writerow(cells)
     return text.getvalue()

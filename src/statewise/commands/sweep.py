@@ -71,7 +71,7 @@ def sweep(
         memory: gigabytes that a pack may use; 0 for no bound
         time_limit: seconds that a pack may take; 0 for no bound
         retry_failed: try runs again that have failed
-        dry_run: show what would be run, and about how long it takes
+        dry_run: show what would be run, and about how long it takes, from a few steps that are timed
         device: where to compute: cpu, cuda, mps or auto
         show: called with the progress, about once a second
     """

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from statewise.commands.inputs import PathLike, torch_threads
 from statewise.errors import NetworkError, RunError, StoppedError, WordsError, shorten
 from statewise.files import reason_of
+from statewise.interruption import Interrupted
 from statewise.machines import Machine
 from statewise.runs.run import Run, RunLike
 from statewise.store.stored_runs import load
@@ -102,9 +103,10 @@ def track(
                         count, last = count + len(answers), answers[-1]
                         if write is not None:
                             write("\n".join(answers) + "\n")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             ended = "" if last is None else f"; the last answer is {shorten(last)}"
-            raise StoppedError(f"interrupted after {count:,} symbols{ended}") from None
+            code = Interrupted.of(stop, "").exit_code
+            raise StoppedError(f"interrupted after {count:,} symbols{ended}", code) from None
     return Tracked(count, last, "table" if table else "network", says)
 
 

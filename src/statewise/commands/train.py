@@ -22,6 +22,7 @@ from statewise.commands.inputs import (
     torch_threads,
     words_or_count,
 )
+from statewise.commands.planned import planned
 from statewise.errors import RunError, StatewiseError, shorten
 from statewise.machines import Machine, identical
 from statewise.machines import machine as build_machine
@@ -75,6 +76,7 @@ def train(
     validation_words: PathLike | None = None,
     test_words: PathLike | None = None,
     shares: SharesLike | None = None,
+    dry_run: bool = False,
     show: ShowMetrics | None = None,
 ) -> Run:
     """Train one model on one machine, or on labelled sequences of one's own.
@@ -112,6 +114,7 @@ def train(
         validation_words: validation sequences; else a share of --words
         test_words: test sequences; else a share of --words
         shares: of training, validation and test in --words: 0.8,0.1,0.1
+        dry_run: train nothing; show about how long it takes, from a few steps that are timed
         show: called after each evaluation with what was measured, the number of steps, and the lengths of the scores
     """
     # `words` of a run's options is how many sequences it is tested on
@@ -141,6 +144,9 @@ def train(
         own = own_class(named) if isinstance(named, type) else source.load()
         options = options.change(source=source.sha256)
     directory, where = path_of(out), device_of(device)
+    if dry_run:
+        with torch_threads(threads):
+            return planned(options, kept, own, where)
     if tensorboard and directory is None:
         raise RunError("scalars for TensorBoard need a directory; give out too")
 

@@ -1,6 +1,5 @@
 """What compare and ladder try: tasks and models as users give them, and the store for their runs."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 from statewise.commands.inputs import MachineLike, PathLike, machine_of
 from statewise.commands.train import hash_of
 from statewise.errors import NetworkError, RunError, shorten
+from statewise.files import temporary_folder
+from statewise.interruption import Interrupted
 from statewise.machines import Machine
 from statewise.models.table import is_own, kind_of, spec_of
 from statewise.runs.record import Record
@@ -34,8 +35,11 @@ def store_of(store: PathLike | None) -> Iterator[Path]:
     if store is not None:
         yield Path(store)
         return
-    with tempfile.TemporaryDirectory(prefix="statewise-") as directory:
-        yield Path(directory)
+    with temporary_folder() as directory:
+        try:
+            yield directory / "store"
+        except KeyboardInterrupt as stop:
+            raise Interrupted.of(stop, "no run is kept without --store; the same command begins anew") from None
 
 
 def tried_task(task: MachineLike | WordsSource) -> TriedTask:

@@ -7,14 +7,13 @@ hexadecimal floating-point numbers; its state is divided by powers of two, so th
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from statewise.errors import NetworkError
+from statewise.files import temporary_folder
 from statewise.machines import Machine
 from statewise.models.tracker import StateTracker
 from statewise.recurrence import token_table
@@ -241,8 +240,7 @@ def run_header(
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         return None
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with temporary_folder() as folder:
         (folder / "checked.h").write_text(header)
         flat = [symbol for word in words for symbol in word]
         main = _MAIN.format(

@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from statewise.files import folder_aside
+
 _SOURCES = Path(__file__).with_name("cpp")
 _FLAGS = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
 _COMPILE_SECONDS = 120
@@ -115,8 +117,8 @@ def _hash_file(file: Path) -> Path:
 
 
 def _build(compiler: str, file: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=file.parent) as aside:
-        built = Path(aside) / "kernels.so"
+    with folder_aside(file) as aside:
+        built = aside / "kernels.so"
         for flags in (["-march=native"], []):
             command = [compiler, *_FLAGS, *flags, "-o", str(built), str(_SOURCES / "kernels.cpp")]
             done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
@@ -125,7 +127,7 @@ def _build(compiler: str, file: Path) -> None:
         else:
             raise OSError(f"{compiler} failed")
         built.chmod(0o700)
-        described = Path(aside) / "sha256"
+        described = aside / "sha256"
         described.write_text(hashlib.sha256(built.read_bytes()).hexdigest() + "\n")
         for made in (built, described):
             _sync(made)

@@ -27,7 +27,8 @@ from statewise.machines.machine import MAX_ENTRIES, Machine
 
 Kind = Literal["auto", "dfa", "moore", "mealy", "states"]
 MISSING = "missing"
-_PROBABILITY = re.compile(r"(.*?)(/.*)?:\s*([01]?\.\d+|[01]|\d(?:\.\d+)?e-\d+)\s*", re.DOTALL)
+_PROBABILITY = re.compile(r"\s*+([01]?\.\d++|[01]|\d(?:\.\d++)?e-\d++)\s*+")
+_MAX_NAMES = 256_000_000
 # probabilities are written with few digits
 _NEAR_ONE = 0.02
 
@@ -110,12 +111,14 @@ def _refuse_probabilities(graph: Graph) -> None:
     sums: dict[tuple[str, str], float] = {}
     shares: list[tuple[str, str, str]] = []
     for p, _, attributes in graph.edges:
-        match = _PROBABILITY.fullmatch(attributes.get("label", ""))
+        head, colon, tail = attributes.get("label", "").rpartition(":")
+        match = _PROBABILITY.fullmatch(tail) if colon else None
         if match is None:
             return
-        if set(match[3]) - {"0", "1"}:
-            shares.append((p, match[1], match[3]))
-        sums[p, match[1]] = sums.get((p, match[1]), 0.0) + float(match[3])
+        symbol, share = head.partition("/")[0], match[1]
+        if set(share) - {"0", "1"}:
+            shares.append((p, symbol, share))
+        sums[p, symbol] = sums.get((p, symbol), 0.0) + float(share)
     # a name such as "set:1" is no probability unless some are written as fractions
     if shares and 2 * sum(abs(total - 1) < _NEAR_ONE for total in sums.values()) >= len(sums):
         state, symbol, share = min(shares, key=lambda found: float(found[2]))
@@ -261,8 +264,11 @@ def _mealy_to_moore(states: list[str], start: str, alphabet: list[str], moves: M
     nothing = _fresh_name("start", seen)
     outputs = [nothing, *seen]
     classes = list(dict.fromkeys(outputs))
+    if sum(len(q or MISSING) + len(output or "") for q, output in waiting) > _MAX_NAMES:
+        raise TooLargeError(f"the states of the Moore form have names of over {_MAX_NAMES:,} characters; shorten them")
     state_names = [f"{MISSING if q is None else q}/{output or ''}" for q, output in waiting]
-    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, _distinct(state_names))
+    split = _distinct(state_names)
+    return Machine(delta, 0, _lookup(classes, outputs), alphabet, classes, split, mealy_states=len(states))
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -289,6 +295,8 @@ def _state_and_output(label: str, node: str) -> tuple[str, str]:
 
 def _with_name(label: str, node: str) -> str:
     r"""Replace \N in a label by the node's name; a backslash after a backslash is no escape."""
+    if label.count(r"\N") * len(node) > _MAX_NAMES:
+        raise TooLargeError(f'the label of "{shorten(node)}" repeats its name too often; write it out')
     return re.sub(r"\\(.)", lambda escape: node if escape[1] == "N" else escape[0], label, flags=re.DOTALL)
 
 
@@ -299,12 +307,11 @@ def _field(text: str) -> str:
 
 def _strip(label: str) -> str:
     """Remove blanks at both ends, except those after a backslash."""
-    characters = re.findall(r"\\.|.", label, re.DOTALL)
-    while characters and characters[-1].isspace():
-        characters.pop()
-    while characters and characters[0].isspace():
-        characters.pop(0)
-    return "".join(characters)
+    begun = label.lstrip()
+    ended = begun.rstrip()
+    escapes = len(ended) - len(ended.rstrip("\\"))
+    # an odd number of backslashes: the last stands before a blank
+    return begun[: len(ended) + 1] if escapes % 2 else ended
 
 
 def _unescape(label: str) -> str:

@@ -5,20 +5,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from statewise.errors import MachineFileError, shorten
+from statewise.errors import MachineFileError, TooLargeError, shorten
 from statewise.machines.dot_html import HtmlText, edge_labels, html_end, node_label
 
 _TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*
-      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<string>"(?:[^"\\]++|\\.)*+")
       | (?P<arrow>->|--)
-      | (?P<mark>[{}\[\];,=:])
+      | (?P<mark>[{}\[\],=:]|;[;\s]*+)
       | (?P<plus>\+)
       | (?P<html><)
       | (?P<word>-?(?:\.\d+|\d+(?:\.\d*)?)(?!\w)|\w+)
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+# the attributes that say something of a machine; a file may give every edge thousands of others by default
+_OF_PARTS = {"label", "shape", "peripheries"}
+_OF_GRAPHS = {"name", "output_names"}
+MAX_HTML = 20_000
 KEYWORDS = {"strict", "graph", "digraph", "subgraph", "node", "edge"}
 
 
@@ -45,13 +49,18 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield "string", body.replace('\\"', '"')
         elif match.lastgroup == "html":
             end = html_end(text, position)
+            if end - position > MAX_HTML:
+                raise TooLargeError(
+                    f"an HTML-like label has {end - position:,} characters; at most {MAX_HTML:,} are read"
+                )
             yield "html", text[position + 1 : end - 1]
             position = end
             continue
         elif match.group() == "--":
             raise MachineFileError('the digraph has an undirected edge "--"; expected "->"; correct it')
         elif match.lastgroup:
-            yield match.lastgroup, match.group()
+            found = match.group()
+            yield match.lastgroup, ";" if found[0] == ";" else found
         position = match.end()
     yield "end", ""
 
@@ -63,6 +72,9 @@ class _Reader:
         self.stream = _tokens(text)
         self.token = next(self.stream)
         self.defaults: dict[str, dict[str, str]] = {keyword: {} for keyword in KEYWORDS}
+        self.read: dict[HtmlText, list[dict[str, str]]] = {}
+        # what labels may come to, as defaults repeat one for every edge
+        self.room = 2 * len(text) + 1_000_000
 
     def take(self) -> tuple[str, str]:
         """Take the next token."""
@@ -78,10 +90,14 @@ class _Reader:
             return HtmlText(found)
         if kind not in ("word", "string"):
             raise MachineFileError(f'not DOT: "{shorten(found) or "the end"}" {where}; correct it')
+        parts = [found]
         while kind == "string" and self.token[0] == "plus":
             self.take()
-            found += self.text("after +")
-        return found
+            kind, found = self.take()
+            if kind not in ("word", "string"):
+                raise MachineFileError(f'not DOT: "{shorten(found) or "the end"}" after +; correct it')
+            parts.append(found)
+        return "".join(parts)
 
     def expect(self, text: str) -> None:
         """Take a token that must be this text."""
@@ -118,25 +134,46 @@ class _Reader:
             raise MachineFileError("the graph has a subgraph; expected nodes and edges only; flatten it")
         if self.token == ("mark", "="):
             self.take()
-            graph.attributes[name] = self.text("where a value should stand")
+            value = self.text("where a value should stand")
+            if name in _OF_GRAPHS:
+                graph.attributes[name] = value
         elif self.token[0] == "arrow":
             path = [name]
             while self.token[0] == "arrow":
                 self.take()
-                path.append(self.text(f'where the edge of "{shorten(name)}" should lead'))
+                path.append(self.text("where the edge should lead"))
             attributes = self.defaults["edge"] | self.attributes()
             for node in path:
-                graph.nodes.setdefault(node, dict(self.defaults["node"]))
-            labels = edge_labels(attributes.get("label"))
-            graph.edges += [(p, q, attributes | label) for p, q in pairwise(path) for label in labels]
+                if node not in graph.nodes:
+                    self.use(len(self.defaults["node"].get("label", "")) + 1)
+                    graph.nodes[node] = dict(self.defaults["node"])
+            labels = self.labels_of(attributes.get("label"))
+            made = [attributes | label for label in labels]
+            self.use(len(path) * sum(len(one.get("label", "")) + 1 for one in made))
+            graph.edges += [(p, q, one) for p, q in pairwise(path) for one in made]
         elif keyword in KEYWORDS:
             found = self.attributes()
             self.defaults[keyword] |= found | (node_label(found.get("label")) if keyword == "node" else {})
             if keyword == "graph":
-                graph.attributes |= self.defaults[keyword]
+                graph.attributes |= {key: found[key] for key in _OF_GRAPHS & found.keys()}
         else:
             found = self.attributes()
+            self.use(len(self.defaults["node"].get("label", "")) + 1)
             graph.nodes[name] = graph.nodes.get(name, self.defaults["node"]) | found | node_label(found.get("label"))
+
+    def labels_of(self, label: str | None) -> list[dict[str, str]]:
+        """Return the labels of an edge; one that defaults repeat is read once."""
+        if not isinstance(label, HtmlText):
+            return edge_labels(label)
+        if label not in self.read:
+            self.read[label] = edge_labels(label)
+        return self.read[label]
+
+    def use(self, characters: int) -> None:
+        """Count what labels come to, so that reading takes no longer than the file is long."""
+        self.room -= characters
+        if self.room < 0:
+            raise TooLargeError("default labels repeat to far more than the file holds; give each edge its own label")
 
     def attributes(self) -> dict[str, str]:
         """Read the attributes in brackets, if there are any."""
@@ -144,9 +181,11 @@ class _Reader:
         while self.token == ("mark", "["):
             self.take()
             while self.token != ("mark", "]"):
-                key = self.text("among attributes")
+                key = self.text("among attributes").lower()
                 self.expect("=")
-                found[key.lower()] = self.text(f'where the value of "{shorten(key)}" should stand')
+                value = self.text("where the value of an attribute should stand")
+                if key in _OF_PARTS | _OF_GRAPHS:
+                    found[key] = value
                 if self.token in (("mark", ","), ("mark", ";")):
                     self.take()
             self.take()

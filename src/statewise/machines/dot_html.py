@@ -64,7 +64,10 @@ def _rows(text: str) -> list[list[list[str]]]:
     reader.close()
     rows = []
     for row in reader.rows:
-        cells = [[_escape(line) for line in (_BLANKS.sub(" ", part).strip() for part in cell) if line] for cell in row]
+        cells = [
+            [_escape(line) for line in (_BLANKS.sub(" ", "".join(part)).strip() for part in cell) if line]
+            for cell in row
+        ]
         cells = [cell for cell in cells if cell]
         if cells:
             rows.append(cells)
@@ -80,22 +83,23 @@ class _Reader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.rows: list[list[list[str]]] = [[[""]]]
+        # rows of cells of lines, each in the parts that come one by one
+        self.rows: list[list[list[list[str]]]] = [[[[]]]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin a row, a cell or a line."""
         if tag == "tr":
-            self.rows.append([[""]])
+            self.rows.append([[[]]])
         elif tag == "td":
-            self.rows[-1].append([""])
+            self.rows[-1].append([[]])
         elif tag == "br":
-            self.rows[-1][-1].append("")
+            self.rows[-1][-1].append([])
 
     def handle_endtag(self, tag: str) -> None:
         """End a table: what follows is a row of its own."""
         if tag == "table":
-            self.rows.append([[""]])
+            self.rows.append([[[]]])
 
     def handle_data(self, data: str) -> None:
         """Add text to the line."""
-        self.rows[-1][-1][-1] += data
+        self.rows[-1][-1][-1].append(data)

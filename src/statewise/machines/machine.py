@@ -36,6 +36,7 @@ class Machine:
         output_names: a name per class; None numbers them.
         state_names: a name per state; None numbers them.
         name: what to call the machine; not part of its behaviour.
+        mealy_states: how many states it had as a Mealy machine, before they were split; not part of its behaviour.
     """
 
     delta: Table
@@ -45,6 +46,7 @@ class Machine:
     output_names: tuple[str, ...] = field(default=None)  # pyright: ignore[reportAssignmentType]
     state_names: tuple[str, ...] = field(default=None)  # pyright: ignore[reportAssignmentType]
     name: str = ""
+    mealy_states: int | None = None
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Machine:
         output_names: Iterable[str] | None = None,
         state_names: Iterable[str] | None = None,
         name: str = "",
+        mealy_states: int | None = None,
     ) -> None:
         table = _table(delta)
         states, symbols = table.shape
@@ -76,6 +79,7 @@ class Machine:
             out_names,
             _names("state_names", state_names, states),
             str(name),
+            mealy_states,
         )
         for key, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, key, value)

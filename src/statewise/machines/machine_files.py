@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from statewise.errors import MachineError, MachineFileError, TooLargeError, shorten, unknown_name
-from statewise.files import reason_of, write_whole
+from statewise.errors import MachineError, MachineFileError, TooLargeError, UnreadableError, shorten, unknown_name
+from statewise.files import write_whole
 from statewise.machines.dot import Kind, from_dot, to_dot
 from statewise.machines.machine import MAX_ENTRIES, Machine
+from statewise.reading import parse_json, read_text
 
 SUFFIXES = (".json", ".dot", ".gv")
 MAX_FILE_BYTES = 256_000_000
@@ -28,15 +29,10 @@ def read_machine(path: str, kind: Kind = "auto", complete: bool = False) -> Mach
     if file.suffix.lower() not in SUFFIXES:
         raise MachineFileError(f'"{shorten(path)}" is not a .json, .dot or .gv file; give the path of one')
     try:
-        size = file.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise TooLargeError(f'"{shorten(path)}" has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read')
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        if isinstance(error, TooLargeError):
-            raise
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason_of(error)
-        raise MachineFileError(f'cannot read "{shorten(path)}": {reason}; give the path of a machine file') from None
+        text = read_text(file, MAX_FILE_BYTES)
+    except UnreadableError as error:
+        refused = TooLargeError if isinstance(error, TooLargeError) else MachineFileError
+        raise refused(f'cannot read "{shorten(path)}": {error}; give the path of a machine file') from None
     try:
         machine = from_json(text) if file.suffix.lower() == ".json" else from_dot(text, kind, complete)
     except (MachineError, MachineFileError, TooLargeError) as error:
@@ -71,14 +67,14 @@ def to_json(machine: Machine) -> str:
     return json.dumps(data, ensure_ascii=False) + "\n"
 
 
-def from_json(text: str) -> Machine:
+def from_json(text: str | bytes) -> Machine:
     """Read a machine from JSON; outputs may be classes from 0, or names."""
     try:
-        data = json.loads(text)
-    except RecursionError:
-        raise MachineFileError("the JSON nests too deep; expected one flat object") from None
-    except ValueError as error:
-        raise MachineFileError(f"not JSON: {shorten(error)}; expected an object with delta and outputs") from None
+        data = parse_json(text)
+    except UnreadableError as error:
+        raise MachineFileError(
+            f"the JSON cannot be read: {error}; expected one flat object with delta and outputs"
+        ) from None
     if not isinstance(data, dict):
         raise MachineFileError(f"the JSON holds a {type(data).__name__}; expected an object with delta and outputs")
     missing = sorted(_REQUIRED - data.keys())

@@ -306,7 +306,9 @@ class BilinearRNN(Pretrained):
                 "transpose them, or build the layer for this size"
             )
         dtype = self.initial_state.dtype
-        self._check_dtype(x)
+        self._check_kind(x)
+        if h0 is not None:
+            self._check_kind(h0, "h0", converted=True)
         one = x.ndim == 2
         batched = x.unsqueeze(0) if one else (x if self.batch_first else x.transpose(0, 1))
         state = self.init_state(batched.shape[0]) if h0 is None else (h0.unsqueeze(1) if one else h0)
@@ -372,15 +374,20 @@ class BilinearRNN(Pretrained):
         if self.bidirectional:
             raise InputError(f"{why}, and this layer reads both ways; build it without bidirectional")
 
-    def _check_dtype(self, x: Tensor) -> None:
-        dtype = self.initial_state.dtype
-        autocast = x.is_floating_point() and in_autocast(x.device.type)
-        if x.dtype != dtype and not autocast:
-            raise InputError(f"the weights are of {dtype}, got a tensor of {x.dtype}; convert one to the other")
+    def _check_kind(self, x: Tensor, name: str = "a tensor", converted: bool = False) -> None:
+        """Refuse a tensor of another dtype, unless it can be converted, on another device, or of another layout."""
+        dtype, device = self.initial_state.dtype, self.initial_state.device
+        if x.device != device:
+            raise InputError(f"the weights are on the device {device}, got {name} on {x.device}; move one to the other")
+        converted = x.is_floating_point() and (converted or in_autocast(device.type))
+        if x.dtype != dtype and not converted:
+            raise InputError(f"the weights are of {dtype}, got {name} of {x.dtype}; convert one to the other")
+        if x.layout != torch.strided:
+            raise InputError(f"got {name} of layout {x.layout}; expected a dense one; call to_dense()")
 
     def _check_step(self, x_t: Tensor, state: Tensor) -> None:
-        self._check_dtype(x_t)
-        self._check_dtype(state)
+        self._check_kind(x_t)
+        self._check_kind(state)
         if x_t.ndim != 2 or x_t.shape[-1] != self.input_size:
             raise InputError(
                 f"step needs inputs [batch, {self.input_size}], got shape {tuple(x_t.shape)}; reshape them"

@@ -17,8 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from statewise.errors import ModelError, PretrainedError, shorten
-from statewise.files import reason_of, write_bytes_whole
+from statewise.errors import ModelError, PretrainedError, UnreadableError, shorten
+from statewise.files import write_bytes_whole
+from statewise.reading import MAX_WEIGHT_BYTES, parse_json, read_bytes
 
 FORMAT = 1
 CONFIG, WEIGHTS, MANIFEST = "config.json", "model.safetensors", "manifest.json"
@@ -110,9 +111,9 @@ def _check_place(folder: Path) -> None:
         raise PretrainedError(f'"{shorten(folder)}" is a file; give the network a directory of its own')
     if any((folder / name).exists() for name in (CONFIG, WEIGHTS, MANIFEST)):
         try:
-            listed = json.loads((folder / MANIFEST).read_bytes())
+            listed = parse_json(read_bytes(folder / MANIFEST))
             earlier = {CONFIG, WEIGHTS} <= listed["sha256"].keys()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             earlier = False
         if not earlier:
             raise PretrainedError(f'"{shorten(folder)}" holds other files of these names; use another directory')
@@ -122,13 +123,13 @@ def read_pretrained(directory: str | os.PathLike[str]) -> tuple[dict[str, Any], 
     """Read the config and the weights of a directory; damage, and a format of the future, are refused."""
     folder = Path(directory)
     try:
-        listed = json.loads((folder / MANIFEST).read_bytes())
+        if not os.path.lexists(folder / MANIFEST):
+            raise PretrainedError(f'"{shorten(folder)}" has no {MANIFEST}; give a directory that save_pretrained wrote')
+        listed = parse_json(read_bytes(folder / MANIFEST))
         version, hashes = listed["format"], dict(listed["sha256"])
-    except FileNotFoundError:
-        raise PretrainedError(
-            f'"{shorten(folder)}" has no {MANIFEST}; give a directory that save_pretrained wrote'
-        ) from None
-    except (OSError, ValueError, TypeError, KeyError):
+    except PretrainedError:
+        raise
+    except (ValueError, TypeError, KeyError):
         raise PretrainedError(f'"{shorten(folder / MANIFEST)}" cannot be read; save the network again') from None
     if not isinstance(version, int) or version > FORMAT:
         raise PretrainedError(
@@ -137,16 +138,12 @@ def read_pretrained(directory: str | os.PathLike[str]) -> tuple[dict[str, Any], 
     contents = {}
     for name in (CONFIG, WEIGHTS):
         try:
-            contents[name] = (folder / name).read_bytes()
-        except OSError as error:
-            raise PretrainedError(
-                f'cannot read "{shorten(folder / name)}": {reason_of(error)}; save it again'
-            ) from None
-        if hashlib.sha256(contents[name]).hexdigest() != hashes.get(name):
-            raise PretrainedError(f'"{shorten(folder / name)}" is damaged: its hash differs; copy or save it again')
+            contents[name] = read_bytes(folder / name, MAX_WEIGHT_BYTES, str(hashes.get(name)))
+        except UnreadableError as error:
+            raise PretrainedError(f'cannot read "{shorten(folder / name)}": {error}; copy or save it again') from None
     try:
-        config, tensors = json.loads(contents[CONFIG]), load(contents[WEIGHTS])
-    except (SafetensorError, ValueError):
+        config, tensors = parse_json(contents[CONFIG]), load(contents[WEIGHTS])
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError):
         raise PretrainedError(f'"{shorten(folder)}" holds files of another kind; save the network again') from None
     if not isinstance(config, dict) or not isinstance(config.get("arguments"), dict):
         raise PretrainedError(f'"{shorten(folder / CONFIG)}" has no arguments of a network; save it again')

@@ -34,6 +34,7 @@ from statewise.recurrence.scaling import RESCALE_EVERY, inverse_power_above, res
 from statewise.recurrence.second_derivatives import differentiable_gradients
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Block
+from statewise.transitions.transition import has_overflowed
 
 # larger blocks are cheaper as matrix products
 _LARGEST_SMALL = 4
@@ -222,8 +223,16 @@ def _differentiable_states(
     time = coefficients.shape[1] if tokens is None else tokens.shape[1]
     for t in range(time):
         a = coefficients[:, t] if tokens is None else coefficients[tokens[:, t]]
-        h = (a * h.unsqueeze(1)).sum(dim=2)
+        h = _product(a, h)
         if every and (t + 1) % every == 0:
             h = h * (inverse_power_above(h.flatten(1)) if scales is None else scales[:, t]).view(-1, 1, 1)
         outputs.append(h)
     return stack_steps(outputs, first)
+
+
+def _product(a: Float[Tensor, "batch out in blocks"], h: Interleaved) -> Interleaved:
+    """Multiply all blocks, where products overflow in float64, as the kernels do."""
+    product = (a * h.unsqueeze(1)).sum(dim=2)
+    if has_overflowed(product):
+        product = (a.double() * h.double().unsqueeze(1)).sum(dim=2).to(h.dtype)
+    return product

@@ -28,6 +28,8 @@ from statewise.recurrence.second_derivatives import differentiable_gradients
 from statewise.recurrence.token_batch import TokenBatch
 from statewise.transitions import Rotation
 
+# as in the kernels
+_FAR = 1e5
 Angles = Float[Tensor, "batch time pairs"]
 Table = Float[Tensor, "token pairs"]
 
@@ -51,7 +53,7 @@ class RotationForm(SequenceForm[Rotation]):
         inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths.view(members, rows, 1)
         counts = torch.zeros(members, rows, symbols, dtype=torch.float64, device=tokens.device)
         counts.scatter_add_(2, own, inside.double())
-        angles = counts @ table.double().view(members, symbols, table.shape[1])
+        angles = counts @ _without_far_turns(table.double()).view(members, symbols, table.shape[1])
         return self.transition.act(_within_one_turn(angles).flatten(0, 1).to(table.dtype), h0)
 
     def resume(self, table: Table, h: State, log_norm: LogNorm, batch: TokenBatch) -> tuple[State, LogNorm]:
@@ -97,10 +99,16 @@ class _RotatedStates(torch.autograd.Function):
 
 def _differentiable_states(angles: Angles, h0: State) -> States:
     """Compute every state by operations that have second derivatives."""
-    sums = _within_one_turn(angles.double().cumsum(dim=1)).to(angles.dtype)
+    sums = _within_one_turn(_without_far_turns(angles.double()).cumsum(dim=1)).to(angles.dtype)
     cos, sin = sums.cos(), sums.sin()
     first, second = h0.unflatten(-1, (-1, 2)).unsqueeze(1).unbind(-1)
     return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1).flatten(-2)
+
+
+def _without_far_turns(angles: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """Take whole turns off large angles, whose sums would round away what is left of them; others stay as they are."""
+    # sine and cosine take whole turns off without rounding, however large the angle is
+    return torch.where(angles.abs() > _FAR, torch.atan2(angles.sin(), angles.cos()), angles)
 
 
 def _within_one_turn(angles: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:

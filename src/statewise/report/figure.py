@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from statewise.errors import RunError, shorten
-from statewise.files import cannot_write
+from statewise.errors import RunError, ToolMissingError, shorten
+from statewise.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,9 +17,10 @@ _LONGEST_NAME = 60
 
 
 def check_figure_file(file: Path) -> None:
-    """Refuse a file that is no picture before any work is done for it."""
+    """Refuse a file that is no picture, or that nothing can draw, before any work is done for it."""
     if file.suffix not in (".png", ".svg"):
         raise RunError(f'"{shorten(file)}" is not a .png or .svg file; choose one of these endings')
+    pyplot_for_files()
 
 
 def plain_text(name: str) -> str:
@@ -62,16 +63,27 @@ def panels_of(
         yield panels
 
 
+def pyplot_for_files() -> Any:
+    """Import what draws, for files only."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ToolMissingError(
+            "figures need the package matplotlib, which is not installed; install statewise[plots]"
+        ) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
 @contextmanager
 def _figure_of(
     files: Sequence[Path], count: int, rows: int, size: tuple[float, float], shared: bool = True
 ) -> "Iterator[list[Axes]]":
     for one in files:
         check_figure_file(one)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = pyplot_for_files()
 
     across = math.ceil(count / rows)
     figure, grid = pyplot.subplots(rows, across, figsize=size, layout="constrained", sharey=shared, squeeze=False)
@@ -84,14 +96,11 @@ def _figure_of(
     try:
         yield panels[:count]
         for file in files:
-            file.parent.mkdir(parents=True, exist_ok=True)
             # without a time and random names, the same numbers give the same file
             dated = {"Date": None} if file.suffix == ".svg" else None
-            with pyplot.rc_context({"svg.hashsalt": "statewise"}):
-                figure.savefig(file, dpi=150, metadata=dated)
+            with whole_file(file) as stream, pyplot.rc_context({"svg.hashsalt": "statewise"}):
+                figure.savefig(stream, format=file.suffix[1:], dpi=150, metadata=dated)
             # the next file has the same picture, which is laid out already
             figure.set_layout_engine("none")
-    except OSError as error:
-        raise cannot_write(file, error) from None
     finally:
         pyplot.close(figure)

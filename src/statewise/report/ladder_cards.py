@@ -15,10 +15,10 @@ from statewise.models.table import label_of
 from statewise.papers.architectures import known_of, legend_of, predicted, reported_of, statement_of
 from statewise.papers.cards import FAR, LENGTHS, REACHED, Card, Standing
 from statewise.papers.rungs import RUNGS, Rung
-from statewise.report.figure import picture_of
+from statewise.report.figure import picture_of, pyplot_for_files
 from statewise.report.heat import step_of
 from statewise.report.palette import light_scale
-from statewise.wording import counted, duration, fixed
+from statewise.wording import counted, duration, fixed, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,7 @@ def check_card_file(file: Path) -> None:
     """Refuse a file that is neither a page nor a picture before any work is done for it."""
     if file.suffix not in (*_PAGES, *_PICTURES):
         raise RunError(f'"{shorten(file)}" is not an .html, .png or .svg file; choose one of these endings')
+    pyplot_for_files()
 
 
 def write_cards(file: Path, cards: Sequence[Card], terms: str) -> None:
@@ -169,7 +170,7 @@ def write_page(file: Path, cards: Sequence[Card], terms: str) -> None:
     page = made.from_string(_template()).render(
         cards=cards, rungs=_rungs_of(cards), lengths=LENGTHS, far=FAR, least=REACHED, terms=terms, scale=Markup(scale)
     )
-    write_whole(file, page)
+    write_whole(file, visible(page))
 
 
 def _draw_cells(axes: "Axes", row: int, scores: Sequence[float | None], reached: bool) -> None:

@@ -28,6 +28,7 @@ from statewise.report.result_curves import result_sheets
 from statewise.report.results import TaskResults, length_names, results_of, shown_lengths
 from statewise.runs.record import STATUSES
 from statewise.store import LENGTH, Store
+from statewise.wording import visible
 
 TABLES = ("table-addition", "table-machine", "table-arithmetic", "losses")
 FIGURES = ("figure2", "figure3", "figure4")
@@ -114,7 +115,7 @@ def write_page(store: Store, file: Path, preset: str) -> None:
         portraits=[(portrait, table_of_arrows(portrait.machine)) for portrait in draw_portraits(store, entries)],
         listing=listing(entries, verdicts),
     )
-    write_whole(file, text)
+    write_whole(file, visible(text))
 
 
 def _frozen(entries: Sequence[Entry], preset: str) -> list[FrozenScore]:

@@ -15,7 +15,7 @@ from statewise.report.charts import Point, at_point, beside, kinds
 from statewise.report.entries import Entry, grouped
 from statewise.report.networks import first_kept
 from statewise.store import Store
-from statewise.theory.extraction import extract
+from statewise.theory.extraction import Faithful, extract
 from statewise.theory.network import network_of
 
 MOST_PORTRAITS = 6
@@ -39,7 +39,7 @@ class Portrait:
     Args:
         entry: the run whose weights they are.
         machine: what was extracted.
-        faithful: whether network and machine are proven equal, or agree on every sequence that was tried.
+        faithful: "proven" equal, "tested" on sequences that were tried, or "no".
         reason: on what that rests.
         same: whether it is the machine of the task.
         picture: of its states.
@@ -48,7 +48,7 @@ class Portrait:
 
     entry: Entry
     machine: Machine
-    faithful: bool
+    faithful: Faithful
     reason: str
     same: bool
     picture: Markup
@@ -105,7 +105,7 @@ def _portrait(entry: Entry, model: SequenceModel) -> Portrait | None:
     drawn = _symbols(found.machine)
     picture = _picture(found.machine, drawn)
     colours = tuple((found.machine.alphabet[a], colour) for a, colour in drawn.items())
-    return Portrait(entry, found.machine, found.faithful != "no", found.reason, found.machine == task, picture, colours)
+    return Portrait(entry, found.machine, found.faithful, found.reason, found.machine == task, picture, colours)
 
 
 def _symbols(machine: Machine) -> dict[int, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from statewise.files import write_whole
+from statewise.wording import defused, visible
 
 _ESCAPES = str.maketrans(
     {character: rf"\{character}" for character in "&%$#_{}"}
@@ -30,7 +31,7 @@ def write_csv(file: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(map(defused, rows))
     write_whole(file, text.getvalue())
     return file
 
@@ -61,4 +62,4 @@ def written_line(cells: Iterable[str]) -> str:
 
 def latex_text(text: str) -> str:
     """Return a text for LaTeX, with the letters escaped that mean something there."""
-    return text.translate(_ESCAPES)
+    return visible(text).translate(_ESCAPES)

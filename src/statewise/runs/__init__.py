@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from statewise.rooms import lazy_names, make_callable
-from statewise.runs.directory import NetworkManifest, check_free, open_directory, write_network
+from statewise.runs.directory import NetworkManifest, check_free, held_directory, open_directory, write_network
 from statewise.runs.record import FORMAT, STATUSES, Record, RecordedMetrics, RecordedScore, parse_record, provenance
 from statewise.runs.run import Run, RunLike, load
 
@@ -34,6 +34,7 @@ __all__ = [
     "check_free",
     "execute",
     "execute_one",
+    "held_directory",
     "load",
     "load_model",
     "open_directory",

@@ -4,31 +4,51 @@ A trained run has `config.json` (its options), `machine.json`, `record.json` onc
 network that was compiled, snapped or learned has `network.json` in place of the first and the third: it was never
 trained, so it has no training options. A run on sequences without a machine has `names.json` in place of the second:
 the names of its symbols and outputs. A run of a user's own class has the text of its source in `model.py`, for people
-to read: nothing here is ever imported.
+to read: nothing here is ever imported. The manifest lists the hash of each file, which is compared whenever one is
+read.
 """
 
 import json
+import logging
 import os
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statewise.errors import RunError, StoreError, shorten
-from statewise.files import reason_of, write_bytes_whole, write_whole
-from statewise.machines import Machine, identical, read_machine, write_machine
+from statewise.errors import BusyError, FileError, RunError, StatewiseError, StoreError, UnreadableError, shorten
+from statewise.files import reason_of, remove_strays_in, whole_folder, write_bytes_whole
+from statewise.locks import HeldError, NoLocksError, remove_lock, take_lock
+from statewise.machines import Machine, identical
+from statewise.machines.machine_files import from_json, to_json
+from statewise.reading import parse_form, parse_json
 from statewise.runs.record import FORMAT, STATUSES, Record, parse_record, provenance
 from statewise.tasks import Names, Source
+from statewise.training.manifest import (
+    CONFIG,
+    MACHINE,
+    MANIFEST,
+    MAX_FILE_BYTES,
+    NAMES,
+    NETWORK,
+    RECORD,
+    SOURCE,
+    check_kept,
+    list_file,
+    listed_files,
+    read_kept,
+    write_manifest,
+)
+from statewise.training.manifest import read_manifest as read_hashes
 from statewise.training.options import RunOptions
 
 if TYPE_CHECKING:
     from statewise.models import StateTracker
 
-CONFIG, MACHINE, RECORD, NETWORK = "config.json", "machine.json", "record.json", "network.json"
-NAMES = "names.json"
-SOURCE = "model.py"
+# while a run is being trained
+LOCK = "lock"
 Origin = Literal["compiled", "snapped", "learned", "polished"]
 
 
@@ -53,7 +73,7 @@ class NetworkManifest(BaseModel):
     format: int = FORMAT
     origin: Origin
     model: str
-    hidden: int = Field(ge=1)
+    hidden: int = Field(ge=1, le=100_000)
     readout: Literal["plain", "normalised"] = "normalised"
     how: str = ""
     shortest: int | None = Field(default=None, ge=0)
@@ -75,72 +95,172 @@ def open_directory(
         return read_record(directory)
     if directory.exists() and not directory.is_dir():
         raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
-    if directory.exists() and any(directory.iterdir()):
+    if directory.exists() and any(file.name != LOCK for file in directory.iterdir()):
         raise RunError(f'"{shorten(directory)}" is not empty and holds no run; use another directory')
     begin_directory(directory, options, task_source, source)
     return None
 
 
+@contextmanager
+def held_directory(directory: Path) -> Iterator[None]:
+    """Hold a run directory, so that no other process trains in it; what a kill left there is removed first.
+
+    One whose run has ended is only read, and not held.
+    """
+    if (directory / RECORD).exists():
+        yield
+        return
+    if directory.exists() and not directory.is_dir():
+        raise RunError(f'"{shorten(directory)}" is a file; give the run a directory of its own')
+    file = directory / LOCK
+    killed = file.exists()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(file)
+    except HeldError as error:
+        raise BusyError(
+            f'"{shorten(directory)}" is being trained in by {shorten(error)}; wait for it, or use another directory'
+        ) from None
+    except NoLocksError as error:
+        logging.getLogger("statewise").warning(
+            "statewise: the file system of %s has no locks (%s); train in this directory with one process at a time",
+            shorten(directory),
+            error,
+        )
+        file.unlink(missing_ok=True)
+        yield
+        return
+    except OSError as error:
+        raise FileError(
+            f'cannot write in "{shorten(directory)}": {reason_of(error)}; choose another place for the run'
+        ) from None
+    try:
+        _remove_leftovers(directory, killed)
+        yield
+    finally:
+        remove_lock(file, lock)
+
+
+def _remove_leftovers(directory: Path, killed: bool) -> None:
+    """Remove what a kill left of a checkpoint, or of a run that was about to begin."""
+    from statewise.training.checkpoints import remove_unfinished
+
+    if (directory / CONFIG).exists():
+        remove_unfinished(directory)
+    elif killed:
+        remove_strays_in(directory)
+        if {file.name for file in directory.iterdir()} <= {LOCK, MANIFEST, MACHINE, NAMES, SOURCE}:
+            for name in (MANIFEST, MACHINE, NAMES, SOURCE):
+                (directory / name).unlink(missing_ok=True)
+
+
 def begin_directory(directory: Path, options: RunOptions, task_source: Source, source: bytes | None) -> None:
     """Write what is known of a run before it is begun."""
-    _write_source(task_source, directory)
-    if source is not None:
-        write_bytes_whole(directory / SOURCE, source)
-    write_whole(directory / CONFIG, json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n")
+    config = json.dumps({"format": FORMAT, "options": options.to_dict()}, indent=1) + "\n"
+    contents = {**_source_files(task_source), **({} if source is None else {SOURCE: source}), CONFIG: config.encode()}
+    _write_files(directory, contents)
+
+
+def _write_files(directory: Path, contents: dict[str, bytes]) -> None:
+    """Write the manifest and the files that it lists; the last of them makes the directory that of a run."""
+    write_manifest(directory, listed_files(contents))
+    for name, content in contents.items():
+        write_bytes_whole(directory / name, content)
+
+
+def check_directory(directory: Path) -> None:
+    """Compare every file of a run directory but its weights, which are compared when they are read, with its hash."""
+    listed = read_hashes(directory)
+    if listed is None or listed.files is None:
+        return
+    # a record that is not there is that of a run whose network is to be tested again
+    gone = next((name for name in listed.files if name != RECORD and not (directory / name).exists()), None)
+    if gone is not None:
+        raise RunError(f'"{shorten(directory / gone)}" is missing; use another directory')
+    check_kept(directory, listed.files)
+
+
+class _NamesFile(BaseModel):
+    """The names of a run on sequences without a machine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    alphabet: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    output_names: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 
 
 def read_source(directory: Path) -> Machine | Names:
     """Read the machine of a run, or the names of the symbols and outputs of one that has none."""
-    file = directory / NAMES
-    if not file.exists():
-        return read_machine(str(directory / MACHINE))
+    if not (directory / NAMES).exists():
+        return _read_machine(directory)
     try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-        lists = tuple(tuple(map(str, held[key])) for key in ("alphabet", "output_names"))
-        return Names(str(held["name"]), *lists)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        raise RunError(f'"{shorten(file)}" cannot be read; use another directory') from None
+        held = parse_form(_NamesFile, read_kept(directory, NAMES))
+        return Names(held.name, held.alphabet, held.output_names)
+    except UnreadableError as error:
+        raise RunError(f'"{shorten(directory / NAMES)}" cannot be read: {error}; use another directory') from None
 
 
-def _write_source(source: Source, directory: Path) -> None:
+def _read_machine(directory: Path) -> Machine:
+    content = read_kept(directory, MACHINE, MAX_FILE_BYTES)
+    try:
+        found = from_json(content)
+    except StatewiseError as error:
+        raise RunError(f'"{shorten(directory / MACHINE)}": {error}; use another directory') from None
+    return found if found.name else found.replace(name=Path(MACHINE).stem)
+
+
+def _source_files(source: Source) -> dict[str, bytes]:
     if isinstance(source, Machine):
-        write_machine(source, directory / MACHINE)
-        return
+        return {MACHINE: to_json(source).encode()}
     held = {"name": source.name, "alphabet": source.alphabet, "output_names": source.output_names}
-    write_whole(directory / NAMES, json.dumps(held, indent=1, ensure_ascii=False) + "\n")
+    return {NAMES: (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
 def read_options(directory: Path) -> RunOptions:
     """Read the options of a trained run, of this format or of the first."""
+    content = read_kept(directory, CONFIG)
     try:
-        held = json.loads((directory / CONFIG).read_text())
+        held = parse_json(content)
         # the first format is the options alone
         return RunOptions.model_validate_json(json.dumps(held.get("options", held)))
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise RunError(f'"{shorten(directory / CONFIG)}" cannot be read; use another directory') from None
 
 
 def read_record(directory: Path) -> Record | None:
     """Read the record of a run; None if it has not ended."""
     file = directory / RECORD
+    if not os.path.lexists(file) or not _is_listed(directory, RECORD):
+        return None
     try:
-        return parse_record(file.read_bytes()) if file.exists() else None
-    except (OSError, StoreError):
+        content = read_kept(directory, RECORD)
+        parse_json(content)
+        return parse_record(content)
+    except (RunError, StoreError, UnreadableError):
         raise RunError(f'"{shorten(file)}" is damaged; delete it, and the run tests its model again') from None
+
+
+def _is_listed(directory: Path, name: str) -> bool:
+    """Return whether a file counts: one that was written just before a kill is in no manifest yet."""
+    listed = read_hashes(directory)
+    return listed is None or listed.files is None or name in listed.files
 
 
 def write_record(directory: Path, record: Record) -> None:
     """Write the record of a run that has ended."""
-    write_whole(directory / RECORD, json.dumps(record.to_dict(), indent=1) + "\n")
+    content = (json.dumps(record.to_dict(), indent=1) + "\n").encode()
+    write_bytes_whole(directory / RECORD, content)
+    list_file(directory, RECORD, content)
 
 
 def read_manifest(directory: Path) -> NetworkManifest | None:
     """Read how a network that was not trained came to be; None where the directory holds a trained run."""
     try:
         if (directory / NETWORK).exists():
-            return NetworkManifest.model_validate_json((directory / NETWORK).read_bytes())
+            return parse_form(NetworkManifest, read_kept(directory, NETWORK))
         return _first_format(directory)
-    except (OSError, ValidationError, ValueError, KeyError, TypeError):
+    except (RunError, UnreadableError, ValidationError, KeyError, TypeError, AttributeError):
         raise RunError(f'"{shorten(directory)}" holds a manifest that cannot be read; make it anew') from None
 
 
@@ -149,8 +269,8 @@ def write_network(directory: Path, model: "StateTracker", source: Source, manife
     from statewise.training.checkpoints import write_checkpoint
 
     def fill(aside: Path) -> None:
-        _write_source(source, aside)
-        write_whole(aside / NETWORK, json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n")
+        written = json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n"
+        _write_files(aside, {**_source_files(source), NETWORK: written.encode()})
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         write_checkpoint(aside, "step-0", tensors, {"step": 0})
 
@@ -170,17 +290,11 @@ def check_free(directory: Path) -> None:
 def write_aside(directory: Path, fill: Callable[[Path], None]) -> None:
     """Fill a new directory, whole or not at all."""
     check_free(directory)
-    aside = directory.parent / f".{directory.name}.{os.getpid()}"
     try:
-        aside.mkdir(parents=True)
-        fill(aside)
-        if directory.is_dir():
-            directory.rmdir()
-        os.replace(aside, directory)
+        with whole_folder(directory) as aside:
+            fill(aside)
     except OSError as error:
         raise RunError(f'cannot write "{shorten(directory)}": {reason_of(error)}; use another directory') from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_same(directory: Path, options: RunOptions, source: Source) -> None:
@@ -190,19 +304,18 @@ def _check_same(directory: Path, options: RunOptions, source: Source) -> None:
         differs = f"{other}={shorten(held.get(other))}, not {shorten(given.get(other))}"
         raise RunError(f'"{shorten(directory)}" holds a run with {differs}; use another directory')
     # sequences are compared by their hash, which is an option
-    if isinstance(source, Machine) and not identical(read_machine(str(directory / MACHINE)), source):
+    if isinstance(source, Machine) and not identical(_read_machine(directory), source):
         raise RunError(f'"{shorten(directory)}" holds a run on another machine of this name; use another directory')
 
 
 def _first_format(directory: Path) -> NetworkManifest | None:
     """Read a network of the first format, which had training options that were invented for it."""
-    file = directory / RECORD
     try:
-        held = json.loads(file.read_text()) if file.exists() else {}
-    except ValueError:
+        held = parse_json(read_kept(directory, RECORD)) if (directory / RECORD).exists() else {}
+    except (RunError, UnreadableError):
         # a damaged record of a trained run has a sentence of its own
         return None
-    if not held or held["status"] in STATUSES:
+    if not isinstance(held, dict) or not held or held.get("status") in STATUSES:
         return None
     # compiled networks had the status of their verdict there
     origin = held["status"] if held["status"] in ("snapped", "learned") else "compiled"

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
 from statewise.models.own_check import check_own
-from statewise.runs.directory import open_directory, write_record
+from statewise.runs.directory import held_directory, open_directory, write_record
 from statewise.runs.record import FORMAT, Record, RecordedHeldOut, RecordedMetrics, RecordedScore, provenance
 from statewise.runs.run import Run
 from statewise.tasks import Source
@@ -41,8 +42,13 @@ class PlannedRun:
 def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]]:
     """Do runs, several in one tensor program, and yield each as it ends; one that has ended before is not done again.
 
-    Each run is recorded as if it had been done alone.
+    Each run is recorded as if it had been done alone. Its directory is held until all have ended.
     """
+    with ExitStack() as held:
+        yield from _execute(plans, show, held)
+
+
+def _execute(plans: Sequence[PlannedRun], show: Show, directories: ExitStack) -> Iterator[tuple[int, Run]]:
     sessions: dict[int, Session] = {}
     finished: dict[int, Run] = {}
     for index, plan in enumerate(plans):
@@ -53,9 +59,12 @@ def execute(plans: Sequence[PlannedRun], show: Show) -> Iterator[tuple[int, Run]
             task = training.task
             check_own(plan.own, plan.options.model_options, task.vocabulary, task.source.classes)
         source = training.task.source
-        held = None if plan.directory is None else open_directory(plan.directory, plan.options, source, plan.source)
-        if held is not None:
-            finished[index] = Run(source, plan.directory, plan.options, held, own=plan.own)
+        record = None
+        if plan.directory is not None:
+            directories.enter_context(held_directory(plan.directory))
+            record = open_directory(plan.directory, plan.options, source, plan.source)
+        if record is not None:
+            finished[index] = Run(source, plan.directory, plan.options, record, own=plan.own)
         else:
             sessions[index] = Session(training, evaluation, plan.directory)
     yield from finished.items()

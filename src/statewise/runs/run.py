@@ -14,6 +14,7 @@ from statewise.runs.directory import (
     CONFIG,
     NETWORK,
     NetworkManifest,
+    check_directory,
     read_manifest,
     read_options,
     read_record,
@@ -184,9 +185,10 @@ class Run(Result):
             return [("run", f"{where}: {self.name} on {shorten(self.source.name)}, {origin}")]
         loss = math.nan if self.record.loss is None else self.record.loss
         inside = self.record.in_distribution
+        took = "" if self.record.seconds is None else f" in {self.record.seconds:.1f} s"
         return [
             ("run", f"{where}: {self.name} on {self.record.config.task}, {self.record.status}"),
-            ("steps", f"{self.record.steps:,} in {self.record.seconds:.1f} s, last loss {loss:.3g}"),
+            ("steps", f"{self.record.steps:,}{took}, last loss {loss:.3g}"),
             ("training lengths", "not tested" if inside is None else _score_text(inside)),
             *((f"length {score.length:,}", _score_text(score)) for score in self.record.scores),
             *_test_set_lines(self.record),
@@ -252,6 +254,7 @@ def load(run: RunLike, model: str | type | None = None) -> Run:
     directory = Path(run)
     if not (directory / CONFIG).is_file() and not (directory / NETWORK).is_file():
         raise RunError(f'"{shorten(directory)}" is not the directory of a run; give one that train or compile wrote')
+    check_directory(directory)
     source = read_source(directory)
     manifest = read_manifest(directory)
     if manifest is not None:

@@ -1,19 +1,20 @@
 """Weights back into models: where a network is rebuilt from what a run directory or a store kept."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
-from statewise.errors import RunError, shorten
+from statewise.errors import RunError, UnreadableError, shorten
+from statewise.expressions import Call, parse
 from statewise.models import SequenceModel, StateTracker, is_own
 from statewise.runs.directory import begin_directory, write_aside, write_record
 from statewise.tasks import Source, count_tokens
-from statewise.training.checkpoints import MANIFEST, read_checkpoint, write_checkpoint
+from statewise.training.checkpoints import parse_tensors, read_checkpoint, read_checkpoint_files, write_checkpoint
+from statewise.training.manifest import WEIGHTS
 from statewise.training.metrics import Metrics
 from statewise.training.options import RunOptions
 from statewise.training.state import load_weights
@@ -28,6 +29,7 @@ _METRICS = {field.name for field in fields(Metrics)}
 def load_model(run: "Run") -> SequenceModel:
     """Rebuild the network of a run directory, or of a run of a store."""
     tensors = kept_tensors(run)
+    _check_sizes(run, tensors)
     if run.options is not None:
         if is_own(run.options.model) and run.own is None:
             place = "a directory" if run.kept is None else "a store"
@@ -41,6 +43,20 @@ def load_model(run: "Run") -> SequenceModel:
         given = run.manifest
         model = StateTracker(run.source.symbols, run.source.classes, given.hidden, given.model, readout=given.readout)
     return rebuild(model, tensors, str(run.where))
+
+
+def _check_sizes(run: "Run", tensors: Mapping[str, Tensor]) -> None:
+    """Refuse sizes that no kept tensor has, before memory is taken for them."""
+    named = parse(run.name) if not is_own(run.name) else None
+    numbers = [] if not isinstance(named, Call) else [*named.args, *named.kwargs.values()]
+    sizes = [number for number in numbers if isinstance(number, int)]
+    sizes += [run.options.hidden, run.options.embedding] if run.options is not None else []
+    sizes += [run.manifest.hidden] if run.manifest is not None else []
+    most = max((len(tensors), *(side for value in tensors.values() for side in value.shape)), default=0)
+    if max(sizes, default=0) > most:
+        raise RunError(
+            f'the weights in "{shorten(run.where)}" fit no network of the model {shorten(run.name)}; make it anew'
+        )
 
 
 def kept_tensors(run: "Run") -> dict[str, Tensor]:
@@ -61,8 +77,8 @@ def kept_tensors(run: "Run") -> dict[str, Tensor]:
             f"with sw.train(config=sw.load('{where}').options.to_dict(), out=DIR)"
         )
     try:
-        return load(run.kept.weights)
-    except (SafetensorError, KeyError, ValueError):
+        return parse_tensors(run.kept.weights)
+    except UnreadableError:
         raise RunError(f'the weights of "{where}" are damaged; train it again') from None
 
 
@@ -71,12 +87,14 @@ def weights_file(run: "Run") -> bytes:
     if run.home is None and run.kept is None:
         return save({f"model.{name}": value.contiguous() for name, value in run.model.state_dict().items()})
     # a run without weights, or with damaged ones, has a sentence of its own
-    kept_tensors(run)
+    tensors = kept_tensors(run)
+    check_finite({name: value for name, value in tensors.items() if name.startswith("model.")}, str(run.where))
     if run.kept is not None:
         assert run.kept.weights is not None
         return run.kept.weights
-    folder = json.loads((run.home / MANIFEST).read_text())["folder"]
-    return (run.home / folder / "tensors.safetensors").read_bytes()
+    files = read_checkpoint_files(run.home)
+    assert files is not None
+    return files[WEIGHTS]
 
 
 def export_run(run: "Run", directory: Path) -> None:
@@ -113,4 +131,15 @@ def rebuild(model: SequenceModel, tensors: dict[str, Tensor], where: str) -> Seq
         load_weights(model, named)
     except RunError:
         raise RunError(f'the weights in "{shorten(where)}" fit no network for its machine; make it anew') from None
+    check_finite(dict(model.named_parameters()), where)
     return model
+
+
+def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
+    """Refuse weights that are infinite or no numbers: whatever is computed with them would be no number either."""
+    wrong = next((name for name, value in weights.items() if not bool(value.isfinite().all())), None)
+    if wrong is not None:
+        raise RunError(
+            f'the weights in "{shorten(where)}" are not finite ({shorten(wrong)}); train the network again, with a '
+            "smaller rate"
+        )

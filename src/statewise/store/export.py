@@ -12,6 +12,7 @@ from statewise.errors import FileError, shorten
 from statewise.files import write_bytes_whole
 from statewise.runs.record import Record
 from statewise.store.rows import COLUMNS, StoredRun, constants_of
+from statewise.wording import defused
 
 # yields the records anew each time, since a table is written in two passes
 Records = Callable[[], Iterable[Record]]
@@ -36,7 +37,7 @@ def _as_csv(records: Records) -> bytes:
     made = io.StringIO()
     writer = csv.DictWriter(made, list(_kinds(records)))
     writer.writeheader()
-    writer.writerows(map(_row, records()))
+    writer.writerows(defused(_row(record)) for record in records())
     return made.getvalue().encode()
 
 

@@ -1,44 +1,83 @@
 """Records from outside a store: files of records, and the directories that single runs leave."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from statewise.errors import RunError, StatewiseError, StoreError, shorten
+from statewise.errors import RunError, StatewiseError, StoreError, UnreadableError, shorten
 from statewise.files import reason_of
-from statewise.machines.catalogue import from_file
-from statewise.runs.directory import MACHINE, RECORD, SOURCE
+from statewise.reading import MAX_JSON_BYTES, decode, parse_json, read_bytes
+from statewise.runs.directory import MACHINE, RECORD, SOURCE, check_directory
 from statewise.runs.record import Record, parse_record
-from statewise.store.rows import need_key
+from statewise.store.rows import is_from_file, need_key
 from statewise.store.store import LARGEST_WEIGHTS
+from statewise.training.manifest import MAX_FILE_BYTES, read_kept
+
+# of a packed file
+_MAX_UNPACKED = 4_000_000_000
 
 
 def read_records(file: Path) -> Iterator[Record]:
     """Read the records of a .jsonl or .jsonl.gz file, one to a line."""
     try:
-        content = file.read_bytes()
-        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise StoreError(f'cannot read "{shorten(file)}": {shorten(reason_of(error))}; give a .jsonl file') from None
-    # other ends of lines may occur in names
-    for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
+        content = read_bytes(file, MAX_FILE_BYTES)
+    except UnreadableError as error:
+        raise _unreadable(file, error) from None
+    packed = file.suffix == ".gz"
+    lines = gzip.GzipFile(fileobj=io.BytesIO(content)) if packed else io.BytesIO(content)
+    number, total, blank = 0, 0, 0
+    while True:
         try:
-            record = parse_record(line)
+            # only this ends a line: others may stand in names
+            line = lines.readline(MAX_JSON_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unreadable(file, error) from None
+        if not line and number:
+            return
+        number, total = number + 1, total + len(line)
+        if line == b"\n" and number > 1:
+            blank = blank or number
+            continue
+        try:
+            if blank:
+                raise StoreError(f"line {blank} is empty; expected a record on each; leave it out")
+            if len(line) > MAX_JSON_BYTES or total > _MAX_UNPACKED:
+                raise StoreError(f"there are more than {min(total, _MAX_UNPACKED):,} bytes")
+            record = parse_record(decode(line))
             _check_key(record)
+            # of keys that occur twice, only one was read
+            parse_json(line)
+        except UnreadableError as error:
+            if "UTF-8" in str(error):
+                raise _unreadable(file, error) from None
+            raise StoreError(
+                f'line {number} of "{shorten(file)}": {error}; expected one meaning; leave it out'
+            ) from None
         except StatewiseError as error:
             raise StoreError(f'line {number} of "{shorten(file)}": {error}') from None
         yield record
+
+
+def _unreadable(file: Path, error: Exception) -> StoreError:
+    return StoreError(f'cannot read "{shorten(file)}": {shorten(reason_of(error))}; give a .jsonl file')
 
 
 def read_run(directory: Path) -> Record:
     """Read the record of a run directory, under the key that a sweep would give it."""
     file = directory / RECORD
     try:
-        record = parse_record(file.read_bytes())
-        kept = (directory / MACHINE).read_text() if _from_file(record) else None
+        check_directory(directory)
+        if not file.exists():
+            raise FileNotFoundError
+        content = read_kept(directory, RECORD)
+        record = parse_record(content)
+        # of keys that occur twice, only one was read
+        parse_json(content)
+        kept = read_kept(directory, MACHINE, MAX_FILE_BYTES).decode() if is_from_file(record) else None
         # the first format had no time in the record of a single run
         finished = round(file.stat().st_mtime, 1) if record.finished is None else record.finished
     except (OSError, UnicodeDecodeError):
@@ -66,9 +105,10 @@ class RunFiles:
 def run_files(directory: Path) -> RunFiles:
     """Read what a store takes from a run directory; weights that are damaged are left out."""
     record = read_run(directory)
-    named = [MACHINE] if record.config.machine is not None or _from_file(record) else []
+    named = [MACHINE] if record.config.machine is not None or is_from_file(record) else []
     named += [SOURCE] if record.config.source is not None else []
-    texts = tuple((directory / name).read_bytes() for name in named if (directory / name).is_file())
+    there = (name for name in named if (directory / name).is_file())
+    texts = tuple(read_kept(directory, name, MAX_FILE_BYTES) for name in there)
     weights = None
     with suppress(RunError):
         weights = None if record.status == "diverged" else small_weights(directory)
@@ -94,10 +134,5 @@ def _check_key(record: Record) -> None:
     """Refuse a record whose key is not that of its options."""
     key = need_key(record)
     # a machine's file, which is part of the key, is not in the record
-    if not _from_file(record) and key != record.config.key():
+    if not is_from_file(record) and key != record.config.key():
         raise StoreError(f'the key "{shorten(key, 40)}" is not that of its config; leave the record out')
-
-
-def _from_file(record: Record) -> bool:
-    """Return whether a run's machine came from a file, whose text is part of its key."""
-    return record.config.machine is None and from_file(record.config.task)

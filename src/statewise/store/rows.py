@@ -1,9 +1,11 @@
 """Rows of a store: what is kept of each run beside its record, so that it is listed and filtered without it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from statewise.errors import StoreError
+from statewise.machines.catalogue import from_file
 from statewise.runs.record import Record, RecordedScore
 
 # the length at which runs are compared
@@ -90,6 +92,17 @@ def constants_of(record: Record) -> dict[str, float | None]:
     return {name: None if score is None else score.measured_constant for name, score in beside.items()}
 
 
+def agrees(record: Record, columns: Sequence[Any]) -> bool:
+    """Return whether what columns say of a run is what its record says, as far as every version wrote them alike."""
+    beside, own = dict(zip(COLUMNS, columns, strict=True)), StoredRun.of(record).to_dict()
+    return all(beside[name] == own[name] for name in _UNCHANGED)
+
+
+def is_from_file(record: Record) -> bool:
+    """Return whether a run's machine came from a file, whose text is part of its key."""
+    return record.config.machine is None and from_file(record.config.task)
+
+
 def need_key(record: Record) -> str:
     """Return the key of a record; one without a key is refused."""
     if record.key is None:
@@ -98,3 +111,5 @@ def need_key(record: Record) -> str:
 
 
 COLUMNS = tuple(field.name for field in fields(StoredRun) if field.name != "key")
+# the same in every version
+_UNCHANGED = ("status", "task", "model", "recipe", "lr", "seed", "hidden")

@@ -14,9 +14,26 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from statewise.errors import StoreError, shorten
+from statewise.reading import MAX_JSON_BYTES
 from statewise.runs.record import Record, parse_record
-from statewise.store.database import DATABASE, LOCK, connect, damaged, read_meta, take_lock, translated
-from statewise.store.rows import COLUMNS, StoredRun
+from statewise.store import queries
+from statewise.store.checksums import arrays_of, checksum, columns_fit, fits
+from statewise.store.database import (
+    CHECKED,
+    DATABASE,
+    LOCK,
+    connect,
+    damaged,
+    has_checksums,
+    lock_store,
+    log_is_there,
+    lost_log,
+    lost_log_text,
+    mark_closed,
+    read_meta,
+    translated,
+)
+from statewise.store.rows import StoredRun, agrees
 
 # weights of models up to this size are kept beside their records
 LARGEST_WEIGHTS = 256 * 1024
@@ -38,6 +55,8 @@ class Store:
         self.directory, self._connection, self._lock = directory, connection, lock
         with self._translated():
             self._dictionary = read_meta(connection, directory, "dictionary")
+            # stores of earlier versions have none until they are written to
+            self._checked = {table: has_checksums(connection, table) for table in CHECKED}
         if not isinstance(self._dictionary, bytes):
             raise damaged(directory, "its dictionary cannot be read")
 
@@ -50,7 +69,7 @@ class Store:
     @classmethod
     def open(cls, directory: Path, write: bool = False) -> "Store":
         """Open a store to read it, or to write to it; a writer begins one where there is none."""
-        lock = take_lock(directory) if write else None
+        lock = lock_store(directory) if write else None
         connection = None
         try:
             connection = connect(directory, write)
@@ -72,6 +91,8 @@ class Store:
 
     def close(self) -> None:
         """Close the store, and let others write."""
+        if self._lock is not None:
+            mark_closed(self._connection)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -80,6 +101,7 @@ class Store:
     def discard(self) -> None:
         """Close the store and remove its files, before others can write."""
         self._check_writing()
+        mark_closed(self._connection)
         self._connection.close()
         for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
             (self.directory / name).unlink(missing_ok=True)
@@ -87,7 +109,7 @@ class Store:
 
     def keys(self, failed: bool = True) -> set[str]:
         """Return the keys of all recorded runs, with or without those that failed."""
-        query = "SELECT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
+        query = "SELECT key FROM runs" if failed else "SELECT key FROM runs WHERE status != 'failed'"
         with self._translated():
             return {self._hex(key) for (key,) in self._connection.execute(query)}
 
@@ -110,9 +132,9 @@ class Store:
 
     def count(self, **equal: Any) -> int:
         """Count the runs whose columns have the values given."""
-        where, values = _condition(equal)
+        where, values = queries.where(equal)
         with self._translated():
-            return int(self._connection.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0])
+            return int(self._connection.execute(queries.count_runs(where), values).fetchone()[0])
 
     def rows(self, limit: int | None = None, **equal: Any) -> list[StoredRun]:
         """Return the rows of runs, in the order in which they ended, without reading their records.
@@ -121,25 +143,50 @@ class Store:
             limit: return at most so many, the last.
             equal: the values that columns must have.
         """
-        where, values = _condition(equal)
-        query = f"SELECT key, {', '.join(COLUMNS)} FROM runs{where} ORDER BY id DESC LIMIT ?"
+        where, values = queries.where(equal)
+        query = queries.select_rows(self._checked["runs"], where)
+        found = []
         with self._translated():
-            found = self._connection.execute(query, [*values, -1 if limit is None else limit]).fetchall()
-        return [StoredRun(self._hex(key), *row) for key, *row in reversed(found)]
+            for *row, held in self._connection.execute(query, [*values, -1 if limit is None else limit]):
+                if not columns_fit(row, held):
+                    raise self._changed(row[0])
+                found.append(StoredRun(self._hex(row[0]), *row[1:]))
+        return found[::-1]
 
     def records(self, **equal: Any) -> Iterator[Record]:
         """Yield the records, in the order in which they ended, of runs whose columns have the values given."""
-        where, values = _condition(equal)
+        where, values = queries.where(equal)
         with self._translated():
-            for key, record in self._connection.execute(f"SELECT key, record FROM runs{where} ORDER BY id", values):
-                yield self._unpack(record).with_key(self._hex(key))
+            for row in self._connection.execute(queries.select_records(self._checked["runs"], where), values):
+                yield self._record_of(row)
 
     def record(self, key: str) -> Record | None:
         """Return the record of one run; None if there is none."""
         with self._translated():
-            query = "SELECT record FROM runs WHERE key = ?"
+            query = queries.select_records(self._checked["runs"], " WHERE key = ?")
             found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
-        return None if found is None else self._unpack(found[0]).with_key(key)
+        return None if found is None else self._record_of(found)
+
+    def _record_of(self, row: tuple[Any, ...]) -> Record:
+        """Read the record of a row; what was written without a checksum must agree with the columns beside it."""
+        *values, held = row
+        if not fits(values, held):
+            raise self._changed(values[0])
+        record = self._unpack(values[-1]).with_key(self._hex(values[0]))
+        if held is None and not agrees(record, values[1:-1]):
+            raise damaged(self.directory, f"run {values[0].hex()[:8]} is not what its columns say")
+        return record
+
+    def _changed(self, key: Any) -> StoreError:
+        return damaged(self.directory, f"run {self._hex(key)[:8]} is not what its checksum says")
+
+    def database_faults(self) -> Iterator[str]:
+        """Yield what is wrong with the database itself: its log, its pages, its indices."""
+        if not log_is_there(self.directory) and lost_log(self._connection, self.directory, write=False):
+            yield lost_log_text(self.directory)
+        with self._translated():
+            found = self._connection.execute("PRAGMA integrity_check").fetchall()
+        yield from (f"the database: {shorten(text, 200)}" for (text,) in found if text != "ok")
 
     def find(self, prefix: str) -> Record:
         """Return the record of the one run whose key begins like this; none or several is one sentence."""
@@ -165,20 +212,18 @@ class Store:
         """
         self._check_writing()
         rows = [self._values(record) for record in records]
-        marks = ", ".join("?" for _ in range(len(COLUMNS) + 2))
-        replaced = ", ".join(f"{column} = excluded.{column}" for column in (*COLUMNS, "record"))
-        insert = (
-            f"INSERT INTO runs (key, {', '.join(COLUMNS)}, record) VALUES ({marks}) ON CONFLICT (key) "
-            f"DO UPDATE SET {replaced} WHERE runs.status = 'failed' AND excluded.status != 'failed'"
-        )
         small = [(bytes.fromhex(k), t) for k, t in (weights or {}).items() if len(t) <= LARGEST_WEIGHTS]
         with self.together():
             before = self._connection.total_changes
-            self._connection.executemany(insert, rows)
+            self._connection.executemany(queries.INSERT_RUN, rows)
             added = self._connection.total_changes - before
-            self._connection.executemany("INSERT OR IGNORE INTO weights VALUES (?, ?)", small)
+            self._add_weights(small)
             self._add_texts(texts)
         return added
+
+    def _add_weights(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        checked = ((*row, checksum(row)) for row in rows)
+        self._connection.executemany(queries.INSERT_WEIGHTS, checked)
 
     def _add_texts(self, texts: Iterable[bytes]) -> None:
         short = ((hashlib.sha256(text).digest(), text) for text in texts if len(text) <= LARGEST_TEXT)
@@ -188,24 +233,24 @@ class Store:
         """Return the text that has a hash, if it was short enough to be kept."""
         if not re.fullmatch("[0-9a-f]{64}", sha256):
             return None
-        found = next(self._texts(" WHERE sha256 = ?", [bytes.fromhex(sha256)]), None)
-        if found is not None and hashlib.sha256(found).hexdigest() != sha256:
-            raise damaged(self.directory, f"the text {sha256[:8]} is not what its hash says")
-        return found
+        return next(self._texts("SELECT sha256, text FROM texts WHERE sha256 = ?", [bytes.fromhex(sha256)]), None)
 
     def texts(self) -> Iterator[bytes]:
         """Yield all texts that are kept."""
-        return self._texts("", [])
+        return self._texts("SELECT sha256, text FROM texts", [])
 
-    def _texts(self, where: str, values: list[Any]) -> Iterator[bytes]:
+    def _texts(self, query: str, values: list[Any]) -> Iterator[bytes]:
         with self._translated():
-            # stores of earlier versions have none
-            there = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'texts'").fetchone()
-            found = self._connection.execute(f"SELECT text FROM texts{where}", values).fetchall() if there else []
-        for (text,) in found:
-            if not isinstance(text, bytes):
-                raise damaged(self.directory, "a text cannot be read")
+            found = self._connection.execute(query, values).fetchall() if self._has_texts() else []
+        for sha256, text in found:
+            if not isinstance(text, bytes) or hashlib.sha256(text).digest() != sha256:
+                raise damaged(self.directory, "a text is not what its hash says")
             yield text
+
+    def _has_texts(self) -> bool:
+        # stores of earlier versions have none
+        query = "SELECT 1 FROM sqlite_master WHERE name = 'texts'"
+        return self._connection.execute(query).fetchone() is not None
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -227,39 +272,37 @@ class Store:
                     added += self.add(batch)
                     batch = []
             added += self.add(batch)
-            for row in other._all_weights():
-                self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", row)
+            self._add_weights(other._all_weights())
             self._add_texts(other.texts())
         return added
 
     def _all_weights(self) -> Iterator[tuple[bytes, bytes]]:
         with self._translated():
-            found = self._connection.execute("SELECT key, tensors FROM weights")
+            found = self._connection.execute(queries.select_weights(self._checked["weights"]))
             row = found.fetchone()
         while row is not None:
-            yield row
+            if not fits(row[:2], row[2]):
+                raise self._no_weights(self._hex(row[0]))
+            yield row[:2]
             with self._translated():
                 row = found.fetchone()
 
     def weights_file(self, key: str) -> bytes | None:
         """Return the safetensors of a run's trained weights, if they were small enough to be kept."""
         with self._translated():
-            query = "SELECT tensors FROM weights WHERE key = ?"
+            query = queries.select_weights(self._checked["weights"], " WHERE key = ?")
             found = self._connection.execute(query, [bytes.fromhex(key)]).fetchone()
-        if found is not None and not isinstance(found[0], bytes):
+        if found is not None and (not isinstance(found[1], bytes) or not fits(found[:2], found[2])):
             raise self._no_weights(key)
-        return None if found is None else found[0]
+        return None if found is None else found[1]
 
     def weights(self, key: str) -> dict[str, Any] | None:
         """Return a run's trained weights as arrays by name, if they are kept."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         held = self.weights_file(key)
-        try:
-            return None if held is None else load(held)
-        except (SafetensorError, KeyError, ValueError):
-            raise self._no_weights(key) from None
+        found = None if held is None else arrays_of(held)
+        if held is not None and found is None:
+            raise self._no_weights(key)
+        return found
 
     def costs(self) -> list[tuple[str, str, int, str, float, int]]:
         """Return what runs have cost: model, recipe, hidden size, task, seconds of one core, and steps."""
@@ -272,7 +315,8 @@ class Store:
 
     def _values(self, record: Record) -> list[Any]:
         row = StoredRun.of(record)
-        return [bytes.fromhex(row.key), *row.columns, self._pack(record)]
+        values = [bytes.fromhex(row.key), *row.columns, self._pack(record)]
+        return [*values, checksum(values)]
 
     def _pack(self, record: Record) -> bytes:
         """Compress a record; its key has a column of its own."""
@@ -288,7 +332,11 @@ class Store:
 
     def _unpack(self, packed: Any) -> Record:
         try:
-            return parse_record(zlib.decompressobj(zdict=self._dictionary).decompress(packed))
+            stream = zlib.decompressobj(zdict=self._dictionary)
+            written = stream.decompress(packed, MAX_JSON_BYTES)
+            if not stream.eof:
+                raise StoreError("it does not end")
+            return parse_record(written)
         except (zlib.error, TypeError, StoreError):
             raise damaged(self.directory, "a record cannot be read") from None
 
@@ -308,11 +356,3 @@ class Store:
     def _translated(self) -> Iterator[None]:
         with translated(self.directory):
             yield
-
-
-def _condition(equal: dict[str, Any]) -> tuple[str, list[Any]]:
-    for column in equal:
-        if column not in COLUMNS:
-            raise StoreError(f'a run has no column "{shorten(column)}"; use one of {", ".join(COLUMNS)}')
-    parts = [f"{column} = ?" for column in equal]
-    return (f" WHERE {' AND '.join(parts)}" if parts else "", list(equal.values()))

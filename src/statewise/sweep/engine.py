@@ -54,14 +54,22 @@ class Died:
 
 
 @dataclass(frozen=True)
-class Stuck:
-    """A worker cannot go on, and no other could: its disk takes no more."""
+class Lost:
+    """What a pack ran on is gone, which is no fault of its runs: another worker can do it."""
 
     pack: Pack
     reason: str
 
 
-Event = Done | Progressed | Died | Stuck
+@dataclass(frozen=True)
+class Stuck:
+    """A worker cannot go on, and no other could: its disk takes no more, or there is no cluster any more."""
+
+    pack: Pack
+    reason: str
+
+
+Event = Done | Progressed | Died | Lost | Stuck
 
 
 @runtime_checkable

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statewise.errors import GridError, shorten
-from statewise.files import reason_of
+from statewise.errors import GridError, TooLargeError, UnreadableError, shorten
+from statewise.reading import read_text
 
 MAX_RUNS = 1_000_000
 _MAX_FILE_BYTES = 10_000_000
@@ -74,14 +74,14 @@ class Grid:
 def read_grid(file: Path) -> Grid:
     """Read a grid from a TOML file."""
     try:
-        if file.stat().st_size > _MAX_FILE_BYTES:
-            raise GridError(f'"{shorten(file)}" is larger than {_MAX_FILE_BYTES:,} bytes; write ranges as first, count')
-        written = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GridError(f'cannot read "{shorten(file)}": {reason_of(error)}; give a TOML file') from None
+        written = tomllib.loads(read_text(file, _MAX_FILE_BYTES))
+    except TooLargeError:
+        raise GridError(
+            f'"{shorten(file)}" is larger than {_MAX_FILE_BYTES:,} bytes; write ranges as first, count'
+        ) from None
+    except UnreadableError as error:
+        raise GridError(f'cannot read "{shorten(file)}": {error}; give a TOML file') from None
     except ValueError as error:
-        if isinstance(error, GridError):
-            raise
         raise GridError(f'"{shorten(file)}" is not TOML: {shorten(error)}; correct it') from None
     except RecursionError:
         raise GridError(f'"{shorten(file)}" nests too deep; expected lists of values; correct it') from None

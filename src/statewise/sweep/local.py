@@ -13,14 +13,17 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
+from statewise.interruption import Interrupted, listen
 from statewise.sweep.engine import Died, Done, Event, Limits, Progressed, Stuck
 from statewise.sweep.packs import Pack
-from statewise.sweep.work import OUT_OF_SPACE, Work, work
+from statewise.sweep.work import BLOCKED, Work, work
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # how often a worker checks that its parent is there, in seconds
 _WATCH = 0.5
 _PR_SET_PDEATHSIG = 1
+# how long workers have to save what they are training, in seconds
+_SAVING = 20.0
 
 
 # what a worker's last message about a pack means
@@ -92,7 +95,13 @@ class LocalEngine:
         return events
 
     def close(self) -> None:
-        """End all workers at once."""
+        """End all workers; what those under way have trained is saved, if they do so soon."""
+        busy = [worker.process for worker in self._workers if worker.pack is not None]
+        for process in busy:
+            process.terminate()
+        deadline = time.monotonic() + _SAVING
+        while any(process.is_alive() for process in busy) and time.monotonic() < deadline:
+            connection.wait([process.sentinel for process in busy if process.is_alive()], deadline - time.monotonic())
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
@@ -173,10 +182,18 @@ def _without_main() -> Iterator[None]:
 
 def _serve(pipe: Any, folder: Path, work: Work, parent: int) -> None:
     """Work on packs until the pipe closes."""
-    # Ctrl-C is for the coordinator, who ends its workers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal are for the coordinator, who asks its workers to end
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    listen((signal.SIGTERM,), once=True)
     os.environ["OMP_NUM_THREADS"] = "1"
     _end_with(parent)
+    # saved by now
+    with suppress(Interrupted):
+        _work_on(pipe, folder, work)
+
+
+def _work_on(pipe: Any, folder: Path, work: Work) -> None:
     while True:
         try:
             pack: Pack = pipe.recv()
@@ -187,7 +204,7 @@ def _serve(pipe: Any, folder: Path, work: Work, parent: int) -> None:
             for runs in work(pack, folder, lambda share: pipe.send(("share", share))):
                 pipe.send(("done", runs))
             pipe.send(("end", []))
-        except OUT_OF_SPACE as error:
+        except BLOCKED as error:
             pipe.send(("stuck", str(error)))
         except Exception as error:
             pipe.send(("died", f"{type(error).__name__}: {error}".splitlines()[0][:200]))

@@ -7,7 +7,7 @@ first, so that the last worker does not end long after the others.
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,23 +36,32 @@ class Pack:
         jobs: the runs.
         seconds: what they are expected to take.
         attempt: how often they have been attempted before.
+        losses: how often what they ran on was lost, through no fault of theirs.
         device: where they compute; not part of their identities.
     """
 
     jobs: tuple[Job, ...]
     seconds: float
     attempt: int = 0
+    losses: int = 0
     device: str = "cpu"
+
+    def again(self, keys: Iterable[str]) -> "Pack":
+        """Return the runs with these keys as they were, for another node."""
+        wanted = set(keys)
+        left = tuple(job for job in self.jobs if job.key in wanted)
+        each = self.seconds / len(self.jobs)
+        return Pack(left, each * len(left), self.attempt, self.losses + 1, self.device)
 
     def split(self, keys: Iterable[str]) -> list["Pack"]:
         """Return smaller packs of the runs with these keys for the next attempt: first about the root, then singles."""
         wanted = set(keys)
-        left = [job for job in self.jobs if job.key in wanted]
+        left = tuple(job for job in self.jobs if job.key in wanted)
         size = 1 if self.attempt else math.isqrt(max(1, len(left) - 1)) + (len(left) > 1)
         size = max(1, min(size, len(left)))
         each = self.seconds / len(self.jobs)
         return [
-            Pack(tuple(left[i : i + size]), each * len(left[i : i + size]), self.attempt + 1, self.device)
+            replace(self, jobs=left[i : i + size], seconds=each * len(left[i : i + size]), attempt=self.attempt + 1)
             for i in range(0, len(left), size)
         ]
 
@@ -67,7 +76,7 @@ class Costs:
     def __init__(self, measured: Iterable[tuple[str, str, int, str, float, int]] = ()) -> None:
         totals: dict[tuple[Any, ...], tuple[float, int]] = {}
         for model, recipe, hidden, task, seconds, steps in measured:
-            for like in ((model, recipe, hidden), (model, recipe, hidden, _any_seed(task))):
+            for like in ((model, recipe, hidden), (model, recipe, hidden, any_seed(task))):
                 before, taken = totals.get(like, (0.0, 0))
                 totals[like] = before + seconds, taken + steps
         self._measured = {like: seconds / steps for like, (seconds, steps) in totals.items()}
@@ -82,7 +91,7 @@ class Costs:
         guess: float = (_OWN_COST if kind is None else kind.cost) * max(1.0, options.hidden / 64) ** 1.5
         like = options.model, options.recipe, options.hidden
         on_others = self._measured.get(like, guess)
-        return options.steps * self._measured.get((*like, _any_seed(options.task)), on_others)
+        return options.steps * self._measured.get((*like, any_seed(options.task)), on_others)
 
 
 def make_packs(jobs: Sequence[Job], costs: Costs, workers: int, device: str = "cpu") -> list[Pack]:
@@ -102,7 +111,7 @@ def make_packs(jobs: Sequence[Job], costs: Costs, workers: int, device: str = "c
     return sorted(packs, key=lambda pack: -pack.seconds)
 
 
-def _any_seed(task: str) -> str:
+def any_seed(task: str) -> str:
     """Return a task without its seed: machines that are drawn alike cost alike."""
     return re.sub(r"seed=\d+", "seed", task)
 

@@ -12,7 +12,7 @@ from statewise.store import DATABASE, Store
 from statewise.sweep.engine import Engine, Limits
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.packs import Costs, make_packs
-from statewise.sweep.schedule import ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.schedule import ShowProgress, clean, going_on_later, not_done, run_packs, work_folder
 from statewise.training.options import RunOptions
 from statewise.wording import Lines, Result, counted, duration
 
@@ -80,7 +80,9 @@ class GridPlan(Result):
         packs: into how many pieces of work they are put.
         workers: how many do these at once.
         estimate_s: how long that takes, in seconds.
-        measured: whether runs like all of these have been measured in the store; otherwise their cost is guessed.
+        measured: whether runs like all of these have been measured in the store.
+        timed: whether a few steps of the others were timed; otherwise their cost is guessed.
+        least_s: what it takes where the results of the first runs make others needless; None where none can.
     """
 
     standing: Standing
@@ -89,6 +91,8 @@ class GridPlan(Result):
     workers: int
     estimate_s: float
     measured: bool
+    timed: bool = False
+    least_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
@@ -98,18 +102,24 @@ class GridPlan(Result):
             "workers": self.workers,
             "estimate_s": self.estimate_s,
             "measured": self.measured,
+            "timed": self.timed,
+            "least_s": self.least_s,
         }
 
     def lines(self) -> Lines:
         """Return the plan for a reader."""
-        guess = "" if self.measured else ", guessed: runs like these have not been measured in this store"
+        like = "runs like these have not been measured in this store"
+        guess = (
+            "" if self.measured else ", from a few steps that were timed now" if self.timed else f", guessed: {like}"
+        )
         failed = f", {self.standing.failed:,} of them failed" if self.standing.failed else ""
         lines = [
             ("runs", f"{self.standing.total:,}"),
             ("recorded", f"{self.standing.total - self.to_run:,}{failed}"),
-            ("to run", f"{self.to_run:,} in {counted(self.packs, 'pack')}"),
+            ("to run", f"{'' if self.least_s is None else 'up to '}{self.to_run:,} in {counted(self.packs, 'pack')}"),
         ]
-        about = f"{duration(self.estimate_s)} on {counted(self.workers, 'worker')}{guess}"
+        least = "" if self.least_s is None or self.least_s >= self.estimate_s else f"{duration(self.least_s)} to "
+        about = f"{least}{duration(self.estimate_s)} on {counted(self.workers, 'worker')}{guess}"
         return [*lines, ("about", about)] if self.to_run else lines
 
 
@@ -165,18 +175,37 @@ def plan_grid(
         engine: on what they would be run.
         retry_failed: whether runs that have failed would be done again.
     """
-    jobs = _checked_jobs(runs)
-    left, costs = list({job.key: job for job in jobs}.values()), Costs()
-    standing = Standing(len(left))
+    standing, left, costs = left_to_run(directory, _checked_jobs(runs), retry_failed)
+    return plan_jobs(standing, left, costs, engine.workers)
+
+
+def left_to_run(directory: Path | None, jobs: Sequence[Job], retry_failed: bool) -> tuple[Standing, list[Job], Costs]:
+    """Return how jobs stand in a store that may not be there, which are left, and what runs have cost."""
     if directory is not None and (directory / DATABASE).exists():
         with Store.open(directory) as store:
-            left, costs = not_done(store, jobs, retry_failed), Costs(store.costs())
-            standing = _standing(store, jobs)
-    packs = make_packs(left, costs, engine.workers)
-    longest = max((pack.seconds for pack in packs), default=0.0)
-    seconds = max(sum(pack.seconds for pack in packs) / engine.workers, longest) + (_STARTING if left else 0.0)
-    measured = all(costs.known(job.options) for job in left)
-    return GridPlan(standing, len(left), len(packs), engine.workers, round(seconds, 1), measured)
+            return _standing(store, jobs), not_done(store, jobs, retry_failed), Costs(store.costs())
+    left = list({job.key: job for job in jobs}.values())
+    return Standing(len(left)), left, Costs()
+
+
+def plan_jobs(standing: Standing, left: Sequence[Job], costs: Costs, workers: int) -> GridPlan:
+    """Return what it takes to do the jobs that are left; steps of those that were never measured are timed.
+
+    Args:
+        standing: of all jobs.
+        left: what is to be done.
+        costs: what runs have cost.
+        workers: how many packs are done at once.
+    """
+    packs = make_packs(left, costs, workers)
+    strange = [pack for pack in packs if not costs.known(pack.jobs[0].options)]
+    each = [pack.seconds for pack in packs if costs.known(pack.jobs[0].options)]
+    if strange:
+        from statewise.sweep.timing import time_packs
+
+        each += time_packs(strange)
+    seconds = max(sum(each) / workers, max(each, default=0.0)) + (_STARTING if left else 0.0)
+    return GridPlan(standing, len(left), len(packs), workers, round(seconds, 1), not strange, bool(strange))
 
 
 def run_grid(
@@ -225,7 +254,7 @@ def run_jobs(
     packs = make_packs(left, Costs(store.costs()), workers, device)
     seconds = 0.0
     if packs:
-        with closing(start(store, min(workers, len(packs)))) as engine:
+        with going_on_later(store), closing(start(store, min(workers, len(packs)))) as engine:
             seconds = run_packs(store, packs, engine, show or (lambda progress: None)).seconds
     return GridOutcome(store.directory, _standing(store, jobs), len(left), len(packs), round(seconds, 1))
 

@@ -3,20 +3,26 @@
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statewise.errors import StoreWriteError
+from statewise.errors import StoreWriteError, shorten
+from statewise.interruption import Interrupted
 from statewise.runs.record import Record
 from statewise.store import Store
-from statewise.sweep.engine import Died, Done, Engine, Event, Progressed, Stuck
+from statewise.sweep.engine import Died, Done, Engine, Event, Lost, Progressed, Stuck
 from statewise.sweep.jobs import Job
 from statewise.sweep.packs import Pack
 from statewise.sweep.work import failed_record
+from statewise.wording import counted
 
 WORK = "work"
 _MOST_RETRIES = 3
+# of what a pack runs on, which costs none of its attempts
+_MOST_LOSSES = 7
+_LOSING = f"what runs one pack was lost {_MOST_LOSSES + 1} times"
 _PATIENCE = 1.0
 
 
@@ -75,9 +81,19 @@ class Summary:
     seconds: float
 
 
-def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress) -> Summary:
-    """Do packs of runs on an engine, and record each run once, as it ends."""
-    progress = Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
+def run_packs(
+    store: Store, packs: Sequence[Pack], engine: Engine, show: ShowProgress, whole: Progress | None = None
+) -> Summary:
+    """Do packs of runs on an engine, and record each run once, as it ends.
+
+    Args:
+        store: open to be written.
+        packs: of runs.
+        engine: what does them.
+        show: called with the progress, about once a second.
+        whole: the progress of more than these packs, which they are a part of.
+    """
+    progress = whole or Progress(sum(len(pack.jobs) for pack in packs), sum(pack.seconds for pack in packs))
     waiting = deque(packs)
     # runs of each pack under way that have not been recorded yet
     open_jobs: dict[int, set[str]] = {}
@@ -90,6 +106,17 @@ def run_packs(store: Store, packs: Sequence[Pack], engine: Engine, show: ShowPro
             _note(store, event, open_jobs, waiting, progress)
         show(progress)
     return Summary(progress.total, dict(progress.statuses), progress.seconds)
+
+
+@contextmanager
+def going_on_later(store: Store) -> Iterator[None]:
+    """Let an interruption of a sweep say what its store has."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        count = sum(store.counts().values())
+        kept = f'{counted(count, "run")} recorded in "{shorten(store.directory)}", those under way saved'
+        raise Interrupted.of(stop, f"{kept}; the same command goes on from there") from None
 
 
 def clean(store: Store) -> None:
@@ -133,6 +160,12 @@ def _note(store: Store, event: Event, open_jobs: dict[int, set[str]], waiting: d
                 progress.shares.pop(id(pack), None)
         case Stuck(reason=reason):
             raise StoreWriteError(f"{reason}; the runs recorded so far stay; start again then")
+        case Lost(reason=reason):
+            left = open_jobs.pop(id(pack))
+            progress.shares.pop(id(pack), None)
+            if pack.losses >= _MOST_LOSSES:
+                raise StoreWriteError(f"{_LOSING} ({reason}); the runs recorded so far stay; start again then")
+            waiting.appendleft(pack.again(left))
         case Died(reason=reason):
             left = open_jobs.pop(id(pack))
             progress.shares.pop(id(pack), None)

@@ -23,11 +23,11 @@ from statewise.sweep.engine import Engine
 from statewise.sweep.jobs import Job, check_jobs, make_jobs
 from statewise.sweep.judging import judged
 from statewise.sweep.packs import Costs, make_packs
-from statewise.sweep.runner import EngineOptions
-from statewise.sweep.schedule import Progress, ShowProgress, clean, not_done, run_packs, work_folder
+from statewise.sweep.runner import EngineOptions, GridPlan, left_to_run, plan_jobs
+from statewise.sweep.schedule import Progress, ShowProgress, clean, going_on_later, not_done, run_packs, work_folder
 from statewise.sweep.terms import SETTINGS, Setting, Terms
 from statewise.sweep.trial_records import FIRST_SEED, Trial, choose_setting, trial_of
-from statewise.sweep.work import OUT_OF_SPACE, failed_record
+from statewise.sweep.work import BLOCKED, failed_record
 from statewise.tasks import SequenceSource
 from statewise.training.options import RunOptions
 
@@ -145,7 +145,7 @@ def run_trials(
     first = list(zip(able, _jobs([(pair, SETTINGS[0], FIRST_SEED) for pair in able], terms), strict=True))
     check_jobs([job for pair, job in first if not _only_here(pair)])
     _check_here({model: job for (task, model), job in first if _only_here((task, model))})
-    with Store.open(directory, write=True) as store, ExitStack() as held:
+    with Store.open(directory, write=True) as store, going_on_later(store), ExitStack() as held:
         runner = _Runner(store, engine, retry_failed, show, held)
         found: dict[Pair, list[Record]] = {pair: [] for pair in pairs}
 
@@ -156,12 +156,51 @@ def run_trials(
             for (pair, _, _), job in zip(wanted, jobs, strict=True):
                 found[pair].append(runner.record(job))
 
-        run([(pair, SETTINGS[0], FIRST_SEED) for pair in able])
-        tuned = [pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT]
-        run([(pair, setting, FIRST_SEED) for pair in tuned for setting in SETTINGS[1:]])
-        run([(pair, choose_setting(found[pair]), seed) for pair in able for seed in range(FIRST_SEED + 1, seeds)])
+        others = _others(able, seeds)
+        begun = [(pair, SETTINGS[0], FIRST_SEED) for pair in able]
+        runner.expect(_jobs([*begun, *_tuning(able), *others], terms))
+        run(begun)
+        tuned = _tuning([pair for pair in able if (found[pair][0].score_id or 0.0) < _PERFECT])
+        runner.expect(_jobs([*tuned, *others], terms))
+        run(tuned)
+        chosen = [(pair, choose_setting(found[pair]), seed) for pair, _, seed in others]
+        runner.expect(_jobs(chosen, terms))
+        run(chosen)
         trials = [trial_of(task.name, model.name, found[task, model], model.reads) for task, model in pairs]
         return Trials(tuple(trials), runner.ran)
+
+
+def plan_trials(
+    directory: Path | None,
+    tasks: Sequence[TriedTask],
+    models: Sequence[TriedModel],
+    terms: Terms,
+    seeds: int,
+    engine: EngineOptions,
+    retry_failed: bool = False,
+) -> GridPlan:
+    """Return what `run_trials` would do at most, and about how long that and the least that it may do would take."""
+    check_size(len(tasks), len(models), seeds)
+    able = [pair for pair in ((task, model) for task in tasks for model in models) if _reads_enough(pair, terms)]
+    first, others = [(pair, SETTINGS[0], FIRST_SEED) for pair in able], _others(able, seeds)
+    jobs = _jobs([*first, *_tuning(able), *others], terms)
+    check_jobs([job for pair, job in zip(able, jobs, strict=False) if not _only_here(pair)])
+    standing, left, costs = left_to_run(directory, jobs, retry_failed)
+    least = {job.key for job in _jobs([*first, *others], terms)}
+    tuning = sum(job.key not in least for job in left)
+    plan = plan_jobs(standing, left, costs, engine.workers)
+    share = 1 - tuning / len(left) if left else 1.0
+    return replace(plan, least_s=round(plan.estimate_s * share, 1))
+
+
+def _tuning(pairs: Sequence[Pair]) -> list[tuple[Pair, Setting, int]]:
+    """Return the runs of the settings that are tried where the first was not perfect."""
+    return [(pair, setting, FIRST_SEED) for pair in pairs for setting in SETTINGS[1:]]
+
+
+def _others(pairs: Sequence[Pair], seeds: int) -> list[tuple[Pair, Setting, int]]:
+    """Return the runs of the other seeds; which setting they have is decided later."""
+    return [(pair, SETTINGS[0], seed) for pair in pairs for seed in range(FIRST_SEED + 1, seeds)]
 
 
 def _reads_enough(pair: Pair, terms: Terms) -> bool:
@@ -224,7 +263,18 @@ class _Runner:
         # of classes whose source is not known, which a store cannot tell apart
         self.here: dict[str, Record] = {}
         self.ran = 0
+        self.progress = Progress(0, 0.0)
         clean(store)
+
+    def expect(self, jobs: Sequence[Job]) -> None:
+        """Count what may be left to do, which results so far may have made less, and tell its cost by theirs."""
+        left = not_done(self.store, jobs, self.retry_failed)
+        costs = Costs(self.store.costs())
+        progress = self.progress
+        progress.total = progress.done + len(left)
+        # what was done has cost what it took, whatever was expected
+        progress.done_cost = progress.seconds * self.options.workers if progress.done else 0.0
+        progress.cost = progress.done_cost + sum(costs.seconds(job.options) for job in left)
 
     def run(self, jobs: Sequence[Job], here: Mapping[str, Pair]) -> None:
         """Do the jobs that the store does not have; those whose keys are given in this process."""
@@ -234,16 +284,17 @@ class _Runner:
         if packs:
             if self.engine is None:
                 self.engine = self.held.enter_context(closing(self.options.start(self.store, self.options.workers)))
-            run_packs(self.store, packs, self.engine, self.show)
+            run_packs(self.store, packs, self.engine, self.show, self.progress)
         known = self.store.keys(failed=not self.retry_failed)
         mine = [job for job in jobs if job.key in here]
-        progress = Progress(len(mine), 0.0)
+        costs = Costs(self.store.costs())
         for job in mine:
             task, model = here[job.key]
             if job.key not in known or (model.own is not None and job.options.source is None):
                 self._run_here(job, task, model.own or job.own)
-            progress.statuses[self.record(job).status] += 1
-            self.show(progress)
+                self.progress.statuses[self.record(job).status] += 1
+                self.progress.done_cost += costs.seconds(job.options)
+            self.show(self.progress)
 
     def record(self, job: Job) -> Record:
         """Return the record of a job that was done."""
@@ -265,7 +316,7 @@ class _Runner:
             record = run.record.with_key(job.key)
             weights = None if record.status == "diverged" else small_weights(folder)
             record = judged(record, run) if weights is None else record
-        except OUT_OF_SPACE:
+        except BLOCKED:
             raise
         except Exception as error:
             # whatever a user's class raises is its own failure, and no reason to lose the table

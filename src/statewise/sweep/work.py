@@ -5,11 +5,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statewise.errors import CheckpointWriteError, FileError, StatewiseError
+from statewise.errors import BusyError, CheckpointWriteError, FileError, StatewiseError
 from statewise.machines.machine_files import from_json
 from statewise.runs.directory import open_directory
 from statewise.runs.record import FORMAT, Record
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from statewise.runs import PlannedRun, Run
     from statewise.training import Metrics
 
-# these mean that the disk takes no more, which is no fault of the run
-OUT_OF_SPACE = (CheckpointWriteError, FileError)
+# the disk takes no more, or another process is in the directory, which is no fault of the run
+BLOCKED = (CheckpointWriteError, FileError, BusyError)
+# how long a worker that has lost its coordinator may hold a directory, in seconds
+_PATIENCE = 60.0
 # glibc's names for what mallopt sets
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -55,7 +58,7 @@ def work(pack: Pack, folder: Path, show: ShowShare) -> Iterator[list[FinishedRun
     for job in pack.jobs:
         try:
             plans[job.key] = _plan(job, folder, pack.device)
-        except OUT_OF_SPACE:
+        except BLOCKED:
             raise
         except StatewiseError as error:
             yield [FinishedRun(failed_record(job, str(error)))]
@@ -88,14 +91,33 @@ def _plan(job: Job, folder: Path, device: str) -> "PlannedRun":
     check_lengths(training.model.longest, training.task, job.options.evaluation)
     directory, task_source = folder / job.key, training.task.source
     source = None if job.source is None else job.source.kept
-    try:
-        open_directory(directory, job.options, task_source, source)
-        read_checkpoint(directory)
-    except OUT_OF_SPACE:
-        raise
-    except StatewiseError:
-        shutil.rmtree(directory, ignore_errors=True)
+    with _soon_held(directory):
+        try:
+            open_directory(directory, job.options, task_source, source)
+            read_checkpoint(directory)
+        except BLOCKED:
+            raise
+        except StatewiseError:
+            shutil.rmtree(directory, ignore_errors=True)
     return PlannedRun(job.options, directory, task_source, own, source, device)
+
+
+@contextmanager
+def _soon_held(directory: Path) -> Iterator[None]:
+    """Hold a run's directory, if need be once the worker of an earlier coordinator has ended there."""
+    from statewise.runs import held_directory
+
+    deadline = time.monotonic() + _PATIENCE
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(held_directory(directory))
+                break
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+        yield
 
 
 def _train(
@@ -106,7 +128,7 @@ def _train(
     try:
         for member, run in execute(plans, lambda member, metrics, steps: show(jobs[member], metrics, steps)):
             yield [_finished(jobs[member], _judged_and_polished(run), len(jobs))]
-    except OUT_OF_SPACE:
+    except BLOCKED:
         raise
     except StatewiseError as error:
         # of several, the one at fault is found when they are attempted one by one

@@ -18,8 +18,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from statewise.errors import TooLargeError, WordsError, shorten
-from statewise.files import reason_of
+from statewise.errors import TooLargeError, UnreadableError, WordsError, shorten
+from statewise.reading import parse_json, read_text
 
 MAX_FILE_BYTES = 256_000_000
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
@@ -165,13 +165,10 @@ def _checked(line: int, word: list[str], labels: list[str], aligned: bool) -> La
 
 def _read(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise TooLargeError(f'"{shorten(path)}" has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read')
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason_of(error)
-        raise WordsError(f'cannot read "{shorten(path)}": {reason}; give a file of labelled words') from None
+        return read_text(path, MAX_FILE_BYTES)
+    except UnreadableError as error:
+        kind = TooLargeError if isinstance(error, TooLargeError) else WordsError
+        raise kind(f'cannot read "{shorten(path)}": {error}; give a file of labelled words') from None
 
 
 def _split(word: str | list[str], by_space: bool) -> list[str]:
@@ -210,9 +207,10 @@ def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            what = f'line {number} is not JSON: "{shorten(line, 30)}"'
+            entry = parse_json(line)
+        except UnreadableError as error:
+            fault = "is not JSON" if "not JSON" in str(error) else f"cannot be read ({error})"
+            what = f'line {number} {fault}: "{shorten(line, 30)}"'
             raise WordsError(f"{what}; expected an object such as {_EXAMPLE}; correct it") from None
         if not isinstance(entry, dict):
             raise WordsError(f"line {number} holds a {type(entry).__name__}; expected an object such as {_EXAMPLE}")

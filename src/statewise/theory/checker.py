@@ -1,11 +1,10 @@
 """Check a certificate: that a network of stored weights answers as a machine does. Shares nothing with any search.
 
-    python checker.py FILE.cert model.safetensors config.json
-
-This file is all that has to be trusted; docs/certificates.md has the format. A word a_1 ... a_t leads the machine to a
-state and the network to h = A(a_t) ... A(a_1) h_0. It is right if the logit (U h)_o of the state's output o exceeds all
-others. Positive factors of A(a), h_0 and U change no answer, so that whole numbers stand for each. Judged are words of
-at least `shortest` symbols, each of them legal in the state in which it is read.
+Run `python checker.py FILE.cert model.safetensors config.json`. This file is all to be trusted, and where cones are the
+witness cone_checker.py, which lies beside it; docs/certificates.md has the format. A word a_1 ... a_t leads the machine
+to a state and the network to h = A(a_t) ... A(a_1) h_0. It is right if the logit (U h)_o of the state's output exceeds
+all others. Positive factors of A(a), h_0 and U change no answer, so that whole numbers stand for each. Judged are words
+of at least `shortest` symbols, each of them legal in the state in which it is read.
 """
 
 import hashlib
@@ -17,9 +16,11 @@ from fractions import Fraction
 from functools import reduce
 from operator import mul
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 FORMAT, MAX_BYTES, MAX_WORK, BITS = "statewise certificate 1", 64_000_000, 1_000_000_000, 256
+CONES = str(Path(__file__).with_name("cone_checker.py"))
 
 
 class InvalidError(Exception):
@@ -59,8 +60,7 @@ def read_network(content: bytes, level: str) -> tuple[list[Any], list[int], list
             scale = max(x.as_integer_ratio()[1] for x in floats)
             values = [n * (scale // d) for n, d in map(float.as_integer_ratio, floats)]
             tensors[name.removeprefix("model.").removeprefix("transition.")] = values, scale, held["shape"]
-    start, _, (hidden,) = tensors.pop("initial_state")
-    readout, _, (classes, width) = tensors.pop("readout")
+    (start, _, (hidden,)), (readout, _, (classes, width)) = (tensors.pop(name) for name in ("initial_state", "readout"))
     values, scale, shape = tensors.pop({"full": "matrices", "cp": "gate"}.get(level, "weight"))
     # the coefficients of each input, whose axis is the first or the last
     inputs = shape[0 if level in ("full", "cp") else -1]
@@ -160,14 +160,14 @@ class Case:
                     images.append((*step(matrix, point, widths), p, q))
                     need(all(inside(*image, there) for image in images), "a set does not hold what leads there")
 
-    def check_words(self, _: Any) -> None:
-        """Check all words up to a length, one after the other."""
+    def check_words(self, _: Any, holds: Any = lambda *_: True) -> None:
+        """Check all words up to a length, one after the other, and what else is to hold where they lead."""
         waiting, work = [(self.initial, self.zero, self.start, 0)], 0
         while waiting:
             h, off, state, length = waiting.pop()
             work += (len(h) + 8) * (len(h) + len(self.readout) + 8)
-            right = length < self.shortest or all(lead > 0 for lead in self.leads(h, off, self.outputs[state]))
-            need(right and work < MAX_WORK, "a word is answered wrong, or there are too many words")
+            right = length < self.shortest or min(self.leads(h, off, self.outputs[state]), default=1) > 0
+            need(right and work < MAX_WORK and holds(h, off, state, length), "a word is wrong, or there are too many")
             for a, matrix in enumerate(self.matrices):
                 if length < self.length and self.legal[state][a]:
                     waiting.append((*shorten([step(matrix, h, off)])[0], self.delta[state][a], length + 1))
@@ -249,9 +249,9 @@ class Case:
         need(n < radius * 2**BITS, "errors may grow so large that an answer turns")
 
 
-# what each method proves, and how; another method is one more function and one more line
 METHODS = {
     **dict.fromkeys(("orbit", "series", "counts"), ("right on all words of {0} or more symbols", Case.check_table)),
+    "cones": ("right on all words of {0} or more symbols", lambda *given: run_path(CONES)["check_cones"](*given, need)),
     "growth of errors": ("right on all words of {0} to {1} symbols", Case.check_growth),
     "all words": ("right on all words of {0} to {1} symbols", Case.check_words),
     "counterexample": ("wrong on a word of {1} symbols", Case.check_counterexample),

@@ -15,6 +15,7 @@ from statewise.errors import CompileError, ExpressionError, shorten, unknown_nam
 from statewise.expressions import Call, parse
 from statewise.machines import Algebra, Machine, analyse, minimise
 from statewise.models.table import LEVELS
+from statewise.stages import say
 from statewise.theory.answer_space import answer_space
 from statewise.theory.characters import characters
 from statewise.theory.counting import Counters, counters
@@ -85,6 +86,7 @@ class _Plan:
 
 def _cheapest(machine: Machine, dtype: torch.dtype) -> Compiled:
     """Write the exact network of the smallest hidden size; of several, that with the fewest numbers."""
+    say("looking for the smallest network", detail=f"{machine.states:,} states")
     plans = sorted(_plans(machine, dtype), key=lambda plan: (plan.hidden, plan.numbers))
     return next(made for plan in plans if (made := plan.write()) is not None and made.exact)
 

@@ -21,6 +21,7 @@ from jaxtyping import Int
 from statewise.errors import NetworkError
 from statewise.machines import Machine, identical, minimise
 from statewise.randomness import stream
+from statewise.stages import say
 from statewise.theory.certify.verdict import Verdict, certify
 from statewise.theory.network import Network
 from statewise.theory.observation import ObservationTable, Word, answer_words, read_words
@@ -78,6 +79,7 @@ def extract(
         raise NetworkError(f"lengths go from {shortest} to {longest}; expected 0 <= shortest <= longest; correct them")
     names = {"alphabet": alphabet, "output_names": output_names}
     oracle = _Oracle(network, shortest, longest, seed)
+    say("reading the machine out by votes")
     voted = _by_votes(oracle, seed, names)
     share = 0.0 if voted is None else oracle.agreement(voted)
     if voted is not None and share == 1:
@@ -87,6 +89,7 @@ def extract(
     # a few wrong answers are drift, which only many more states would explain; more are states that outputs hide
     trusted = voted is not None and _LEAST_AGREEMENT <= share < 1
     bound = 2 * minimise(voted).states + 8 if trusted and voted is not None else _MAX_STATES
+    say("reading the machine out by rows of answers")
     taught = _by_rows(oracle, None if oracle.whole_numbers else bound, names)
     if taught is not None and (voted is None or share == 1 or oracle.agreement(taught) > share):
         return oracle.judge(taught, "rows of answers")

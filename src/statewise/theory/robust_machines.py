@@ -13,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+from jaxtyping import Int
+
 from statewise.errors import TooLargeError
 from statewise.machines import Machine, minimise
 
@@ -69,22 +72,35 @@ def _triple_of_one_symbol(machine: Machine) -> tuple[States, tuple[int, ...]] | 
     """Find three states that powers of one symbol lead back to themselves; most fragile machines have such."""
     best: tuple[States, tuple[int, ...]] | None = None
     for symbol in range(machine.symbols):
-        move = machine.delta[:, symbol].tolist()
-        cyclic = set(range(machine.states))
-        while (image := {move[q] for q in cyclic}) < cyclic:
-            cyclic = image
-        if len(cyclic) < 3:
+        cycles = sorted(_cycles(machine.delta[:, symbol]), key=lambda cycle: (len(cycle), min(cycle)))
+        if sum(map(len, cycles)) < 3:
             continue
-        periods = {}
-        for q in cyclic:
-            periods[q], there = 1, move[q]
-            while there != q:
-                periods[q], there = periods[q] + 1, move[there]
-        chosen = tuple(sorted(sorted(cyclic, key=lambda q: (periods[q], q))[:3]))
-        loop = (symbol,) * math.lcm(*(periods[q] for q in chosen))
-        if best is None or len(loop) < len(best[1]):
-            best = chosen, loop
+        # states of the shortest cycles, or of one cycle: periods of several may have a large common multiple
+        shortest = [(len(cycle), q) for cycle in cycles[:3] for q in sorted(cycle)[:3]]
+        choices = [sorted(shortest)[:3]]
+        choices += [[(len(cycle), q) for q in sorted(cycle)[:3]] for cycle in cycles if len(cycle) >= 3][:1]
+        chosen = min(choices, key=lambda choice: math.lcm(*(period for period, _ in choice)))
+        length = math.lcm(*(period for period, _ in chosen))
+        if best is None or length < len(best[1]):
+            best = tuple(sorted(q for _, q in chosen)), (symbol,) * length
     return best
+
+
+def _cycles(move: Int[np.ndarray, " state"]) -> list[list[int]]:
+    """Return the cycles of a map of states."""
+    image = move
+    for _ in range(len(move).bit_length()):
+        image = image[image]
+    following, seen, found = move.tolist(), set[int](), []
+    for q in np.unique(image).tolist():
+        cycle = []
+        while q not in seen:
+            seen.add(q)
+            cycle.append(q)
+            q = following[q]
+        if cycle:
+            found.append(cycle)
+    return found
 
 
 def _moves(machine: Machine, states: States) -> list[States]:

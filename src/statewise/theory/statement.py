@@ -5,7 +5,6 @@ changes no answer, so each of them is written as whole numbers without a common 
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +16,7 @@ from statewise.machines import Machine
 from statewise.runs.run import Run
 from statewise.tasks import legal_moves
 from statewise.theory.network import Network
-from statewise.training.checkpoints import MANIFEST
+from statewise.training.manifest import WEIGHTS, read_manifest
 
 # float64 adds whole numbers below this without rounding
 _EXACT = 1 << 53
@@ -87,8 +86,9 @@ def described(statement: Statement, run: Run | None) -> list[str]:
     """
     lines = ["network: in memory" if run is None or run.where is None else f"network: {run.where}"]
     if run is not None and run.path is not None:
-        listed = json.loads((run.home / MANIFEST).read_text())
-        lines.append(f"weights: SHA-256 {listed['sha256']['tensors.safetensors']} of its tensors.safetensors")
+        listed = read_manifest(run.home)
+        if listed is not None and listed.folder is not None:
+            lines.append(f"weights: SHA-256 {listed.sha256[WEIGHTS]} of its {WEIGHTS}")
     elif run is not None and run.kept is not None and run.kept.weights is not None:
         lines.append(f"weights: SHA-256 {hashlib.sha256(run.kept.weights).hexdigest()} of its tensors")
     machine, size = statement.machine, f"{statement.symbols} matrices of {statement.hidden} x {statement.hidden}"

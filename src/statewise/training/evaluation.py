@@ -14,6 +14,7 @@ from statewise.errors import ModelError, StatewiseError
 from statewise.machines.conformance import conformance_suite
 from statewise.models.interface import AdaptedModel, SequenceModel
 from statewise.models.own import describe_error
+from statewise.stages import say
 from statewise.tasks import Batch, SequenceTask, Supervision, Task, legal_moves
 from statewise.tasks.words_task import WordsTask
 from statewise.training.loss import objective, tensor_on
@@ -39,7 +40,12 @@ def evaluate_model(
         seed: of the sequences.
         coverage: whether scores say what of the machine the sequences walked, where there is one.
     """
-    return [evaluate_batch(model, task, length, task.test(seed, length, count), coverage) for length in lengths]
+    lengths, scores = list(lengths), []
+    for place, length in enumerate(lengths):
+        # what is left to read, by symbols
+        say("testing", sum(lengths[:place]) / max(1, sum(lengths)), f"{count:,} sequences of length {length:,}")
+        scores.append(evaluate_batch(model, task, length, task.test(seed, length, count), coverage))
+    return scores
 
 
 def pooled(scores: list[Score]) -> Score:

@@ -1,13 +1,18 @@
 """The training loop, on one page: resume, train, evaluate, save, stop, test. One run or many go the same way."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from statewise.errors import RunError
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from statewise.errors import RunError, shorten
+from statewise.interruption import Interrupted, deferred
 from statewise.models.interface import SequenceModel
 from statewise.tasks import SequenceTask
 from statewise.training.checkpoints import read_checkpoint, write_checkpoint
@@ -17,6 +22,7 @@ from statewise.training.plans import EvaluationPlan
 from statewise.training.state import Training
 from statewise.training.step import advance, check_alike
 
+_HISTORY = TypeAdapter(tuple[Metrics, ...])
 # called after each evaluation with the member's number, what was measured, and how many steps there are in all
 Show = Callable[[int, Metrics, int], None]
 
@@ -36,6 +42,8 @@ class Session:
     directory: Path | None
     history: list[Metrics] = field(default_factory=list)
     began: float = 0.0
+    # the step of the last checkpoint
+    saved: int | None = None
 
     @property
     def over(self) -> bool:
@@ -81,8 +89,8 @@ def train_sessions(sessions: Sequence[Session], show: Show) -> Iterator[tuple[in
     """Train each session to the end of its plan, from wherever its checkpoint is, test it, and yield how it ended.
 
     Several sessions are trained in one tensor program; each has its own evaluations, checkpoints and early stop. Each
-    evaluation is saved, so that Ctrl-C or a kill costs at most the steps since the last one; going on from there is
-    the same as never having stopped.
+    evaluation is saved, so that a kill costs at most the steps since the last one, and Ctrl-C, SIGTERM or SIGHUP none;
+    going on from there is the same as never having stopped.
     """
     for session in sessions:
         check_lengths(session.training.model.longest, session.training.task, session.evaluation)
@@ -91,15 +99,41 @@ def train_sessions(sessions: Sequence[Session], show: Show) -> Iterator[tuple[in
     for session in sessions:
         _resume(session)
     under_way = list(range(len(sessions)))
-    while under_way:
-        for index in [index for index in under_way if sessions[index].over]:
-            under_way.remove(index)
-            yield index, _finish(sessions[index])
-        # members that were interrupted earlier than others catch up first
-        for group in _in_step(under_way, sessions):
-            advance([sessions[index].training for index in group], sessions[group[0]].until_evaluation)
-            for index in group:
-                _evaluate(sessions[index], index, show)
+    try:
+        while under_way:
+            for index in [index for index in under_way if sessions[index].over]:
+                under_way.remove(index)
+                yield index, _finish(sessions[index])
+            # members that were interrupted earlier than others catch up first
+            for group in _in_step(under_way, sessions):
+                _advance([sessions[index] for index in group])
+                for index in group:
+                    _evaluate(sessions[index], index, show)
+    except KeyboardInterrupt as stop:
+        raise Interrupted.of(stop, _kept(sessions)) from None
+
+
+def _advance(group: Sequence[Session]) -> None:
+    """Train to the next evaluation; if the process is asked to end before, save what there is."""
+    with deferred() as request:
+        advance([session.training for session in group], group[0].until_evaluation, request.asked)
+        if request.asked():
+            for session in group:
+                session.training.check_finite()
+                if not session.training.diverged:
+                    _save(session)
+    request.check()
+
+
+def _kept(sessions: Sequence[Session]) -> str:
+    """Say what an interruption has left, and how to go on."""
+    saved = [session for session in sessions if session.saved is not None]
+    if not saved:
+        where = "without a directory nothing is kept" if sessions[0].directory is None else "nothing was saved yet"
+        return f"{where}; the same command begins anew"
+    first = saved[0]
+    what = f'"{shorten(first.directory)}" is saved at step {first.saved:,} of {first.training.optimisation.steps:,}'
+    return f"{what}{'' if len(saved) == 1 else ', with the others'}; the same command goes on from there"
 
 
 def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan) -> None:
@@ -115,12 +149,34 @@ def check_lengths(longest: int | None, task: SequenceTask, plan: EvaluationPlan)
 def _resume(session: Session) -> None:
     saved = None if session.directory is None else read_checkpoint(session.directory)
     if saved is not None:
-        tensors, values = saved
-        session.training.restore(tensors, values)
-        # "looks" is what earlier versions called it
-        written = values["looks"] if "looks" in values else values["history"]
-        session.history = [Metrics(**(metrics | {"scores": tuple(metrics["scores"])})) for metrics in written]
+        try:
+            _restore(session, *saved)
+        except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(
+                f'the checkpoint in "{shorten(session.directory)}" is none of this training ({shorten(error, 100)}); '
+                "start anew"
+            ) from None
     session.began = time.perf_counter() - (session.history[-1].seconds if session.history else 0.0)
+
+
+def _restore(session: Session, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    training = session.training
+    training.restore(tensors, values)
+    if not 0 <= training.step <= training.optimisation.steps:
+        raise ValueError(f"step {training.step:,} of {training.optimisation.steps:,}")
+    training.check_finite()
+    if training.diverged:
+        raise RunError(f'the weights in "{shorten(session.directory)}" are not finite; start anew')
+    session.saved = training.step
+    # "looks" is what earlier versions called it
+    written = values["looks"] if "looks" in values else values["history"]
+    session.history = list(_HISTORY.validate_json(json.dumps(written), strict=True))
+    for metrics in session.history:
+        within = all(-1 <= score <= 1 for score in metrics.scores) and 0 <= metrics.step <= training.step
+        if not within or len(metrics.scores) != len(session.evaluation.probe):
+            raise ValueError(f"the evaluation at step {metrics.step:,}")
 
 
 def _in_step(indices: list[int], sessions: Sequence[Session]) -> list[list[int]]:
@@ -156,7 +212,10 @@ def _save(session: Session) -> None:
         return
     tensors, values = session.training.state()
     values = {**values, "history": [asdict(metrics) for metrics in session.history]}
-    write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
+    with deferred() as request:
+        write_checkpoint(session.directory, f"step-{session.training.step}", tensors, values)
+        session.saved = session.training.step
+    request.check()
 
 
 def _finish(session: Session) -> Outcome:

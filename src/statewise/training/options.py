@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statewise.errors import RunError, StatewiseError, shorten, unknown_name
-from statewise.files import reason_of
+from statewise.errors import RunError, StatewiseError, UnreadableError, shorten, unknown_name
 from statewise.machines import Machine, machine
 from statewise.machines.catalogue import from_file
 from statewise.models.table import kind_of
+from statewise.reading import read_text
 from statewise.tasks import (
     Lengths,
     Sampling,
@@ -284,8 +284,8 @@ def _check_names(given: Mapping[str, Any]) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f'cannot read "{shorten(file)}": {reason_of(error)}; give a TOML file') from None
-    except ValueError as error:
+        return tomllib.loads(read_text(file))
+    except UnreadableError as error:
+        raise RunError(f'cannot read "{shorten(file)}": {error}; give a TOML file') from None
+    except (ValueError, RecursionError) as error:
         raise RunError(f'"{shorten(file)}" is not TOML: {shorten(error)}; correct it') from None

@@ -34,6 +34,8 @@ class Training:
         self.tokens = 0
         self.loss = math.nan
         self.diverged = False
+        # the sum of the losses since the last evaluation, and of how many steps, where those were interrupted
+        self.unfinished: tuple[float, int] = (0.0, 0)
 
     def check_finite(self) -> None:
         """Call a training diverged whose weights are no longer finite, whatever its last loss was."""
@@ -70,7 +72,8 @@ class Training:
         tensors |= {f"averaged.{name}": value for name, value in self.averaged.items()}
         for name, (first, second) in self.moments.items():
             tensors |= {f"optimiser.exp_avg.{name}": first, f"optimiser.exp_avg_sq.{name}": second}
-        return tensors, {"step": self.step, "loss": self.loss, "tokens": self.tokens}
+        values = {"step": self.step, "loss": self.loss, "tokens": self.tokens}
+        return tensors, values | ({"unfinished": list(self.unfinished)} if self.unfinished[1] else {})
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Restore a saved state; going on is then the same, bit for bit, as never having stopped."""
@@ -83,6 +86,8 @@ class Training:
                 at = self.model.device
                 self.moments[name] = saved[0].to(at, copy=True), saved[1].to(at, copy=True)
         self.step, self.loss, self.tokens = int(values["step"]), float(values["loss"]), int(values["tokens"])
+        total, count = values.get("unfinished", (0.0, 0))
+        self.unfinished = float(total), int(count)
 
 
 def build_training(

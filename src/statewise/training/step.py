@@ -8,7 +8,7 @@ other. A single run is an ensemble of one wherever it can be stacked; other mode
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from statewise.recurrence import (
     states_by_table,
     token_table,
 )
+from statewise.stages import say
 from statewise.tasks import AT_END, Batch, Supervision
 from statewise.training.adam import adam_step
 from statewise.training.loss import answer_loss, objective
@@ -68,25 +69,42 @@ def can_stack(options: RunOptions) -> bool:
     return stacking_obstacle(level, options.additive != "none", options.supervision, options.average) is None
 
 
-def advance(trainings: Sequence[Training], steps: int) -> None:
+def advance(trainings: Sequence[Training], steps: int, stop: Callable[[], bool] = lambda: False) -> None:
     """Take so many steps with each training, or as many as remain finite; set each one's mean loss over them.
 
     Several trainings must share one shape, so that one tensor program computes them all.
+
+    Args:
+        trainings: what is trained.
+        steps: how many are taken.
+        stop: asked before each step whether to end early; the mean loss then goes on with the steps that are left.
     """
     program = _Single(trainings) if len(trainings) == 1 and _obstacle(trainings[0]) else _Stacked(trainings)
-    totals, done = [0.0] * len(trainings), [0] * len(trainings)
+    totals, done = [training.unfinished[0] for training in trainings], [t.unfinished[1] for t in trainings]
+    stopped = False
     for _ in range(steps):
+        stopped = stop()
+        if stopped:
+            break
         active = [member for member, training in enumerate(trainings) if not training.diverged]
         if not active:
             break
         losses = program.step()
+        _say(trainings[active[0]])
         for member in active:
             if math.isfinite(losses[member]) and not trainings[member].diverged:
                 totals[member] += losses[member]
                 done[member] += 1
     program.write_back()
     for training, total, count in zip(trainings, totals, done, strict=True):
-        training.loss = total / count if count else math.nan
+        training.unfinished = (total, count) if stopped else (0.0, 0)
+        if not stopped:
+            training.loss = total / count if count else math.nan
+
+
+def _say(training: Training) -> None:
+    step, steps = training.step, training.optimisation.steps
+    say("training", step / steps, lambda: f"step {step:,} of {steps:,}")
 
 
 class _Program(ABC):

@@ -11,6 +11,7 @@ from statewise.transitions.transition import (
     Init,
     LinearTransition,
     check_sizes,
+    has_overflowed,
     place_blocks,
     random_blocks,
     square_weight,
@@ -65,7 +66,10 @@ class Block(LinearTransition):
     ) -> Float[Tensor, "*batch hidden"]:
         """Multiply each block with its part of h."""
         parts = h.unflatten(-1, (-1, self.size, 1))
-        return (coefficients @ parts).flatten(-3)
+        product = coefficients @ parts
+        if has_overflowed(product):
+            product = (coefficients.double() @ parts.double()).to(h.dtype)
+        return product.flatten(-3)
 
     def dense(self, coefficients: Float[Tensor, "*batch blocks out in"]) -> Float[Tensor, "*batch hidden hidden"]:
         """Place the blocks on the diagonal."""

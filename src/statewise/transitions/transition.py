@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
 
 from statewise.errors import TransitionError, unknown_name
 
@@ -167,3 +168,15 @@ def divide_by_largest(
     largest = largest_entry(h)
     divisor = torch.where(largest > 0, largest, 1.0)
     return h / divisor, divisor, largest
+
+
+def has_overflowed(product: Float[Tensor, "*shape"]) -> bool:
+    """Return whether a sum of products in float32 is not finite; of a tensor that is traced nothing is known.
+
+    Products that overflow may have opposite signs, and their sum in float64 is then the right infinity, or finite.
+    """
+    # a compiled program would be broken in two
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or product.dtype != torch.float32:
+        return False
+    known = type(product) is Tensor and not is_functorch_wrapped_tensor(product) and product.device.type == "cpu"
+    return known and not bool(product.isfinite().all())

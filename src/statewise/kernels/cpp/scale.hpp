@@ -8,6 +8,11 @@
 
 namespace {
 
+// whether no number is infinite or none
+template <class T> bool all_finite(const T* row, long H) {
+    return std::all_of(row, row + H, [](T x) { return std::isfinite(x); });
+}
+
 // the least power of two above all entries: dividing by it rounds nothing
 template <class T> T power_above(const T* row, long H) {
     T most = 0;

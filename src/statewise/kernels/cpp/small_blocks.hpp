@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "scale.hpp"
@@ -12,28 +13,50 @@ namespace {
 
 // Diagonals and small blocks, for all blocks n at once: coefficients [b][b][N] and states [b][N], so that the innermost
 // loop runs over blocks. Coefficients are those of a token, or, without tokens, those of each (row, time).
+// One row; returns its last state. With care, sums that are not finite are computed again in double: products that
+// overflow may have opposite signs.
+template <class T, int FIXED, bool CAREFUL>
+const T* small_blocks_row(const T* coefficients, const int64_t* tokens, const T* h, T* out, T* scales, long r, long time,
+                          long N, long b, long every) {
+    b = FIXED ? FIXED : b;
+    const long H = N * b;
+    for (long t = 0; t < time; ++t) {
+        const long event = r * time + t;
+        const T* A = coefficients + (tokens ? tokens[event] : event) * H * b;
+        T* __restrict__ to = out + event * H;
+        for (long i = 0; i < b; ++i)
+            for (long n = 0; n < N; ++n) {
+                T total = A[i * b * N + n] * h[n];
+                for (long j = 1; j < b; ++j) total += A[(i * b + j) * N + n] * h[j * N + n];
+                to[i * N + n] = total;
+            }
+        if (CAREFUL && !all_finite(to, H))
+            for (long i = 0; i < b; ++i)
+                for (long n = 0; n < N; ++n) {
+                    double total = 0;
+                    for (long j = 0; j < b; ++j) total += double(A[(i * b + j) * N + n]) * double(h[j * N + n]);
+                    to[i * N + n] = static_cast<T>(total);
+                }
+        if (every && (t + 1) % every == 0) {
+            const T scale = scales[event] = 1 / power_above(to, H);
+            for (long i = 0; i < H; ++i) to[i] *= scale;
+        }
+        h = to;
+    }
+    return h;
+}
+
 template <class T, int FIXED>
 void small_blocks_forward(const T* coefficients, const int64_t* tokens, const T* h0, T* out, T* scales, long B,
                           long time, long N, long size, long every) {
     const long b = FIXED ? FIXED : size, H = N * b;
+    const bool checked = std::is_same_v<T, float> && b > 1;
     for (long r = 0; r < B; ++r) {
-        const T* h = h0 + r * H;
-        for (long t = 0; t < time; ++t) {
-            const long event = r * time + t;
-            const T* A = coefficients + (tokens ? tokens[event] : event) * H * b;
-            T* __restrict__ to = out + event * H;
-            for (long i = 0; i < b; ++i)
-                for (long n = 0; n < N; ++n) {
-                    T total = A[i * b * N + n] * h[n];
-                    for (long j = 1; j < b; ++j) total += A[(i * b + j) * N + n] * h[j * N + n];
-                    to[i * N + n] = total;
-                }
-            if (every && (t + 1) % every == 0) {
-                const T scale = scales[event] = 1 / power_above(to, H);
-                for (long i = 0; i < H; ++i) to[i] *= scale;
-            }
-            h = to;
-        }
+        const T* first = h0 + r * H;
+        const T* last = small_blocks_row<T, FIXED, false>(coefficients, tokens, first, out, scales, r, time, N, b, every);
+        // what is not finite stays so: the last state tells whether any was
+        if (checked && !all_finite(last, H))
+            small_blocks_row<T, FIXED, true>(coefficients, tokens, first, out, scales, r, time, N, b, every);
     }
 }
 

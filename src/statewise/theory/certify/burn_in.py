@@ -22,6 +22,7 @@ from statewise.theory.certify.enclosures import (
     lowered,
     powers_below,
     raised,
+    vanishing,
 )
 
 # numbers that all hidden states of one length may have together
@@ -80,7 +81,7 @@ def layers(
         off = np.zeros(len(h))
     pasts = np.zeros(len(h), dtype=np.int64)
     modes, length = symbols**REMEMBERED, 0
-    sizes = np.abs(network.matrices.mid) + network.matrices.off
+    sizes = np.abs(network.matrices.mid) + network.matrices.off + vanishing(hidden, unit)
     size_norms = length_bound(sizes, (-2, -1))
     while True:
         yield Layer(length, h, off, states, pasts)
@@ -115,6 +116,7 @@ def answered_right(network: Enclosed, machine: Machine, layer: Layer, unit: floa
         leads = h @ weights.mid[rivals].T
         # what the difference of two rows, the products and the readout of a run may be off by
         sizes = network.readout.largest()[output] + network.readout.largest()[rivals]
+        sizes = sizes + vanishing(network.hidden, unit)
         terms = network.hidden + 8
         lost = raised((gamma(terms, UNIT) + gamma(terms, unit)) * (np.abs(h) @ sizes.T), terms)
         lost = lost + raised(np.abs(h) @ weights.off[rivals].T, terms)

@@ -26,6 +26,8 @@ _BITS = 256
 _POWERS, _WORK = 56, 4e8
 _MAX_LOOPS, _MAX_PREFIXES = 40, 12
 
+_SKIPPED = "not powers of words by repeated squaring, which need python-flint (install statewise[certify])"
+
 
 @dataclass(frozen=True)
 class DriftSearch:
@@ -35,11 +37,13 @@ class DriftSearch:
         counterexample: the shortest wrong word that was found, replayed; None if none was.
         loops: how many words u were followed.
         times: up to which power.
+        skipped: why nothing was searched.
     """
 
     counterexample: Counterexample | None
     loops: int
     times: int
+    skipped: str = ""
 
 
 def search_by_drift(
@@ -61,7 +65,7 @@ def search_by_drift(
     try:
         import flint  # pyright: ignore[reportMissingImports]
     except ImportError:
-        return DriftSearch(None, 0, 0)
+        return DriftSearch(None, 0, 0, skipped=_SKIPPED)
     allowed = np.ones(machine.delta.shape, dtype=bool) if legal is None else legal
     each = 2 * _POWERS * network.hidden**2 * (network.hidden + _MAX_PREFIXES)
     loops = list(itertools.islice(_loops(machine, allowed), max(0, min(_MAX_LOOPS, int(work / each)))))

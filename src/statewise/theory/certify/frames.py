@@ -33,6 +33,7 @@ from statewise.theory.certify.enclosures import (
     lowered,
     norm_bound,
     raised,
+    vanishing,
 )
 
 Norm = Literal["euclid", "sum"]
@@ -205,12 +206,12 @@ def growth(
                 new_past = (past * symbols + symbol) % pasts
                 rest = [(future * symbols + n) % futures for n in range(symbols)] if frames.future else [0]
                 to_modes = [new_past * futures + each for each in rest]
-                moved = _moved(network, machine, frames, past, symbol, states[live], new_past, run)
+                moved = _moved(network, machine, frames, past, symbol, states[live], new_past, unit)
                 if moved is None:
                     return None
                 scales, residues, reach = moved
                 matrix = network.matrices[symbol]
-                sizes = matrix.largest()
+                sizes = matrix.largest() + vanishing(hidden, unit)
                 for to in to_modes:
                     if (to, symbol) not in products:
                         products[to, symbol] = into[to] @ matrix
@@ -258,7 +259,7 @@ def _moved(
     symbol: int,
     states: Int[np.ndarray, " state"],
     new_past: int,
-    run: float,
+    unit: float,
 ) -> tuple[Float[np.ndarray, " state"], Balls, Float[np.ndarray, "state hidden"]] | None:
     """Return s, r = A v_q - s v_q', and a bound on |A| |v_q|, for each state; None where some s is not positive."""
     vectors = Balls.exactly(frames.vectors[states, past])
@@ -269,7 +270,8 @@ def _moved(
     if not ((scales > 1e-30) & (scales < 1e30)).all():
         return None
     residues = moved - Balls.exactly(targets) * scales[:, None]
-    reach = raised(np.abs(vectors.mid) @ matrix.largest().T, network.hidden) if run else np.zeros_like(targets)
+    sizes = matrix.largest() + vanishing(network.hidden, unit)
+    reach = raised(np.abs(vectors.mid) @ sizes.T, network.hidden) if unit else np.zeros_like(targets)
     return scales, residues, reach
 
 
@@ -285,7 +287,7 @@ def _leads(
     by_output = {}
     for output in np.unique(machine.outputs).tolist():
         weights, rivals = network.margins_of(output)
-        sizes = raised(network.readout.largest()[output] + network.readout.largest(), 1)
+        sizes = raised(network.readout.largest()[output] + network.readout.largest() + vanishing(hidden, unit), 1)
         rows = weights.largest() + raised(run * sizes, 1)
         pulled = [frames.dual_sizes(weights @ Balls.exactly(back)) for back in frames.back]
         rough = [raised(run * frames.dual_sizes(Balls.exactly(sizes @ np.abs(back))), hidden) for back in frames.back]

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from statewise.machines import Machine, access_words
+from statewise.stages import say
 from statewise.theory.balls import TINY, UNIT
 from statewise.theory.certify.exact_replay import Replayed, Word, replay
 from statewise.theory.network import Network, Scaled
@@ -53,6 +54,8 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether the share that may be spent so far is spent."""
         spent = self._spent if self._began is None else time.perf_counter() - self._began
+        if self._limit > 0:
+            say("searching for a wrong word", spent / self._limit)
         return spent >= self._share * self._limit
 
     def allow(self, share: float) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from statewise.errors import ContradictionError, NetworkError, shorten
 from statewise.machines import Machine, minimise
+from statewise.stages import say
 from statewise.tasks import legal_moves
 from statewise.theory.certify.counts import CountProof, decide_by_counts
 from statewise.theory.certify.drift import search_by_drift
@@ -30,6 +31,8 @@ from statewise.theory.network import Network
 Status = Literal["proven", "refuted", "horizon", "unknown"]
 # a horizon beyond this is not looked for a second time
 _NEAR = 100_000
+# how `numbers` of a verdict about a run in floats begins
+RUN = "a run in "
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Verdict:
     numbers: str = Network.reading
     reembedding: Reembedding | None = None
     witness: ConeProof | TrainedHorizon | None = None
+
+    @property
+    def of_run(self) -> bool:
+        """Whether the run in floats was judged, which rounds, and not the network of exact numbers."""
+        return self.numbers.startswith(RUN)
 
 
 def certify(
@@ -110,6 +118,7 @@ def _judge(
     if network.classes == 1:
         return Verdict("proven", "one class", _PROVEN["one class"], shortest)
     for method, decide in _decisions(network, minimal, shortest, legal):
+        say(f"deciding all words by {method}")
         decided = decide()
         if decided is None:
             continue
@@ -128,6 +137,7 @@ def _judge(
             return Verdict("refuted", method, "a word on which they differ", shortest, None, found)
         least = len(word) - 1 if len(word) > shortest else None
         return Verdict("refuted", method, "a shortest word on which they differ", shortest, least, found)
+    say("bounding the growth of errors")
     near = prove_horizon(network, minimal, legal=legal)
     grown = None if near is None else near.length
     if Budget(seconds, work).empty:
@@ -150,6 +160,7 @@ def _judge_trained(
     grown: int | None,
 ) -> Verdict:
     """Judge a network that no exact method decides: all lengths by cones, or both sides of the shortest wrong word."""
+    say("looking for cones that hold at all lengths")
     cones = prove_by_cones(network, minimal, shortest, legal, work)
     if cones is not None:
         return Verdict("proven", "cones", _PROVEN["cones"], shortest, witness=cones)
@@ -157,16 +168,20 @@ def _judge_trained(
     found, tried, far = searched.counterexample, list(searched.tried), None
     growing = []
     if grown is None or grown < _NEAR:
+        say("bounding the growth of errors after a few symbols")
         growing = growths(network, minimal, legal, work=work)
         far = prove_trained_horizon(network, minimal, shortest, legal, proven=growing, work=work)
     if found is None:
+        say("searching powers of words by repeated squaring")
         drift = search_by_drift(network, minimal, shortest, legal)
         found = drift.counterexample
+        tried += [drift.skipped] * bool(drift.skipped)
         tried += [f"powers of {drift.loops} words by repeated squaring, up to {drift.times:.0e} times"] * bool(
             drift.loops
         )
     period = None
     if prototypes is not None:
+        say("proving a period of re-embedding")
         period = prove_period(network, minimal, prototypes, shortest, legal, growing)
     proofs = {
         "all words": searched.proven,

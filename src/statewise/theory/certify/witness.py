@@ -18,6 +18,8 @@ import numpy as np
 from statewise.errors import CertificateError
 from statewise.machines import Machine
 from statewise.theory import checker
+from statewise.theory.certify.cone_witness import cone_witness
+from statewise.theory.certify.cones import ConeProof
 from statewise.theory.certify.growth_witness import growth_witness
 from statewise.theory.certify.invariants import Subject, count_tables, orbit_table, series_table, whole_space
 from statewise.theory.certify.verdict import Verdict
@@ -94,6 +96,10 @@ def _witnesses(subject: Subject, verdict: Verdict) -> Iterator[tuple[int, dict[s
     """Yield witnesses to try, each with the length that it is about; the verdict's own method comes first."""
     if verdict.status == "refuted":
         yield from _wrong_word(verdict)
+    elif isinstance(verdict.witness, ConeProof):
+        found = cone_witness(subject, verdict.witness)
+        if found is not None:
+            yield 0, found
     elif verdict.status == "proven":
         for method in sorted(_ALL_LENGTHS, key=lambda method: method != verdict.method):
             yield from ((0, witness) for witness in _ALL_LENGTHS[method](subject))

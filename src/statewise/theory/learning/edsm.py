@@ -21,6 +21,7 @@ import numpy as np
 
 from statewise.errors import WordsError
 from statewise.machines import Machine, minimise
+from statewise.stages import say
 from statewise.theory.learning.labelled import LabelledWords, Word
 from statewise.theory.learning.mealy import from_mealy, mealy_bits, moore_bits, table_bits
 
@@ -134,6 +135,7 @@ class _Search(ABC):
         while blue := list(self._blue()):
             if self.steps >= self.work or self.bits() > bits:
                 return False
+            say("merging states by evidence", detail=self.progress)
             self._round(nlargest(self.window, blue, key=lambda edge: passing[edge[2]]))
         return True
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from statewise.errors import ToolMissingError, WordsError, unknown_name
 from statewise.machines import Machine, distinguish, minimise
+from statewise.stages import say
 from statewise.theory.learning.edsm import WORK, BudgetError, merge_by_evidence
 from statewise.theory.learning.hankel import solve_hankel
 from statewise.theory.learning.labelled import LabelledWords, Word
@@ -80,6 +81,7 @@ def learn(data: LabelledWords, method: str = "auto", name: str = "learned", work
     found = _choose(data, work) if method == "auto" else _asked(data, method, work)
     machine = minimise(found.machine)
     machine = Machine(machine.delta, machine.start, machine.outputs, data.alphabet, data.output_names, name=name)
+    say("deciding whether the words determine the machine", detail=f"{machine.states:,} states")
     unique = check_uniqueness(data, machine)
     # the machine of another method is as good a rival as a change of one edge
     rivals = () if unique.proven else found.rivals
@@ -148,13 +150,16 @@ def _choose(data: LabelledWords, work: int) -> _Found:
     if ended is None and not failed:
         # its work is about that of one round of edsm, and is not counted
         with suppress(ToolMissingError):
+            say("merging states in the order of their words")
             fitting["rpni"] = minimise(merge_states(data))
     try:
+        say("solving for a machine in rational numbers")
         fitting["hankel"] = minimise(solve_hankel(data))
     except WordsError as error:
         failed.append(str(error))
     labels = len(data.output_names)
     if data.padded.size * labels * len(data.alphabet) <= _TABLE_WORK and labels_can_be_states(data):
+        say("fitting tables by least squares")
         tables = minimise(fit_tables(data).machine)
         if data.explained(tables) == data.total:
             fitting["least-squares"] = tables

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from statewise.errors import ProgramError, StatewiseError, shorten
+from statewise.stages import say
 from statewise.theory.learning.labelled import MAX_NAME
 
 Outputs = tuple[str, ...]
@@ -87,6 +88,7 @@ class Teacher:
         if self.asked >= self.queries:
             raise BudgetEndedError
         self.asked += 1
+        say("asking the system", detail=lambda: f"{self.asked:,} of at most {self.queries:,} queries")
         try:
             answer = self.system(word)
         except StatewiseError:

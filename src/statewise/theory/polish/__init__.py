@@ -14,6 +14,7 @@ import torch
 
 from statewise.errors import NetworkError
 from statewise.models.tracker import StateTracker
+from statewise.stages import say
 from statewise.tasks import Task
 from statewise.theory.polish.automaton import TrainedAutomaton
 from statewise.theory.polish.closure import polish_closure
@@ -71,9 +72,11 @@ def polish_tracker(
     trained, drawn = TrainedAutomaton(model), TaskSequences(source) if isinstance(source, Task) else source
     best: Polished | None = None
     if objective != "values":
+        say("finding what the network tracks")
         best = polish_closure(trained, drawn, seed, rank, until, show)
     further = objective is None and whole and time.monotonic() < until and _is_learned(trained, drawn, seed)
     if best is None or (further and best.outcome != "converged"):
+        say("solving for values")
         found = polish_values(trained, drawn, seed, rank, until, show)
         if best is None or found.outcome == "converged" or best.outcome == "rank not found":
             best = found

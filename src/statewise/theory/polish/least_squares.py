@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from statewise.stages import say
+from statewise.wording import duration
+
 Parameters = tuple[Tensor, ...]
 # called after each round with its number and the residual
 Show = Callable[[int, float], None]
@@ -64,6 +67,12 @@ class Solution:
     stopped: str
 
 
+def _round(done: int, cost: float, until: float) -> str:
+    left = until - time.monotonic()
+    limit = f", at most {duration(max(0.0, left))} more" if math.isfinite(left) else ""
+    return f"round {done}: residual {cost:.1e}{limit}"
+
+
 def solve_least_squares(
     problem: LeastSquares,
     parameters: Parameters,
@@ -108,6 +117,7 @@ def solve_least_squares(
                 damping = max(_LEAST, damping * (0.05 if gain > 0.75 else 0.3 if gain > 0.25 else 2.0))
             else:
                 damping *= 8
+        say("solving", detail=_round(done, cost, until))
         if show is not None:
             show(done, cost)
         if cost < tolerance:

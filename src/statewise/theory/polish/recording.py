@@ -15,6 +15,7 @@ from statewise.models.tracker import StateTracker
 from statewise.runs.directory import NetworkManifest, write_network, write_record
 from statewise.runs.record import RecordedPolish, RecordedScore, RecordedVerdict
 from statewise.runs.run import Run
+from statewise.stages import say
 from statewise.tasks import BEYOND_SYMBOLS, Task, legal_moves
 from statewise.theory.certify import Verdict, certify, prove_horizon
 from statewise.theory.certify.recording import recorded_verdict, written_verdict
@@ -64,6 +65,7 @@ def polish_network(
         # without a machine there is nothing to be proven equal to
         return found, None
     minimal = minimise(run.source)
+    say("bounding the growth of errors")
     near = prove_horizon(network_of(found.model), minimal, legal=legal_moves(minimal))
     return found, None if near is None else near.length
 
@@ -77,6 +79,7 @@ def exact_network(run: Run, found: Polished, source: LabelledSource | None, seed
         source: labelled sequences; None takes those of the run.
         seed: of the sequences.
     """
+    say("writing the network in whole numbers")
     made = make_exact(found, source or source_of(run), run.source, _shortest(run) or 1, seed)
     if made.model is None or not isinstance(run.source, Machine):
         return made, None
