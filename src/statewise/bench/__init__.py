@@ -16,6 +16,7 @@ BENCHMARKS = {
     "step-table": "steps:measure_table",
     "limit": "steps:measure_limit",
     "long-sequence": "sequences:measure_long",
+    "inputs": "sequences:measure_inputs",
     "one-stream": "sequences:measure_one_stream",
     "ensemble": "ensemble:measure",
     "inference": "inference:measure",

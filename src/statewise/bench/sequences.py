@@ -12,7 +12,7 @@ from statewise.bench.timing import Row, best_times, require_close
 from statewise.errors import ToolMissingError
 from statewise.models.layer import BilinearRNN
 from statewise.recurrence import unroll
-from statewise.transitions import Block, Diagonal
+from statewise.transitions import Block, Diagonal, Full
 
 HIDDEN = 64
 
@@ -37,6 +37,27 @@ def measure_long() -> list[Row]:
         better = min(seconds for name, seconds in times.items() if name.startswith("SLiCE"))
         rows.append(Row(case, f"SLiCE, block {block}, its better mode", times["ours"], better, against_slice))
     return rows
+
+
+def measure_inputs(batch: int = 8, length: int = 64) -> list[Row]:
+    """Time full matrices of real-valued inputs against the products that they need, and against nn.LSTM."""
+    x = _inputs(batch, length)
+    rnn, lstm = _checked("full", x), nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+    flat, weight = x.flatten(0, 1), torch.randn(HIDDEN, HIDDEN**2)
+    matrices = torch.randn(len(flat), HIDDEN**2)
+
+    def products() -> None:
+        torch.mm(flat, weight)
+        torch.mm(flat.T, matrices)
+
+    calls = {"ours": _train(rnn, x), "products": products, "lstm": _train(lstm, x)}
+    times = best_times(calls, repeats=300, least_s=0.003, most_s=20.0, clock=time.process_time)
+    case = f"full, real-valued inputs, B {batch}, T {length}, H = D = {HIDDEN}, forward and backward, processor time"
+    limit = f"2 products of {len(flat)} x {HIDDEN} x {HIDDEN**2}"
+    return [
+        Row(case, limit, times["ours"], times["products"], 0.6),
+        Row(case, "nn.LSTM", times["ours"], times["lstm"]),
+    ]
 
 
 def measure_one_stream() -> list[Row]:
@@ -97,6 +118,9 @@ def _settle(rnn: BilinearRNN) -> None:
             transition.weight.mul_(0.01)
             one = torch.ones(HIDDEN) if isinstance(transition, Diagonal) else torch.eye(transition.size)
             transition.weight[..., 0] = one
+        if isinstance(transition, Full):
+            transition.matrices.mul_(0.01)
+            transition.matrices[0] = torch.eye(HIDDEN)
 
 
 def _train(model: Any, x: Tensor) -> Callable[[], None]:

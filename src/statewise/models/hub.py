@@ -4,7 +4,6 @@ What is pushed can be read by the plain classes too, from a directory; nothing i
 this module needs the package.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ class _OnHub(ModelHubMixin, **_CARD):
         *,
         model_id: str,
         revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
+        cache_dir: str | Path | None = None,
         force_download: bool = False,
         local_files_only: bool = False,
         token: str | bool | None = None,
@@ -60,9 +59,10 @@ class _OnHub(ModelHubMixin, **_CARD):
         return of_class(cls, folder)
 
 
-class HubTracker(_OnHub, StateTracker):
+# the mixin's methods take the place of the plain ones, whose files they write and read
+class HubTracker(_OnHub, StateTracker):  # pyright: ignore[reportIncompatibleMethodOverride, reportGeneralTypeIssues]
     """A `StateTracker` with `push_to_hub`, and with `from_pretrained` of a repository too."""
 
 
-class HubBilinearRNN(_OnHub, BilinearRNN):
+class HubBilinearRNN(_OnHub, BilinearRNN):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A `BilinearRNN` with `push_to_hub`, and with `from_pretrained` of a repository too."""
