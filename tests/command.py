@@ -19,11 +19,21 @@ def statewise(*arguments, **options):
     return subprocess.run([*STATEWISE, *map(str, arguments)], capture_output=True, text=True, **options)
 
 
+def hear():
+    """Let signals end this process, or reach what listens to them.
+
+    A shell without job control starts what is in the background with Ctrl-C turned off, and nohup turns SIGHUP off.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def started(command, **options):
-    """Start a process that hears Ctrl-C; whatever happens, it has ended and its pipes are closed afterwards."""
-    # a shell without job control starts what is in the background with Ctrl-C turned off
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    """Start a process that hears signals; whatever happens, it has ended and its pipes are closed afterwards."""
+    heard = {"preexec_fn": hear}
     options = (
         {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
         | heard

@@ -10,6 +10,11 @@ import os  # noqa: E402
 # processes that tests start share two cores too
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import secrets  # noqa: E402
+
+# Ray reads its token once, when a process first imports it: all clusters of a test run have the same
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
 from pathlib import Path  # noqa: E402
 
 import hypothesis  # noqa: E402

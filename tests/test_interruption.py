@@ -13,7 +13,7 @@ from statewise.sweep import Limits
 from statewise.sweep.local import LocalEngine
 from statewise.sweep.runner import run_jobs
 from statewise.training.state import Training
-from tests.command import STATEWISE, started
+from tests.command import STATEWISE, hear, started
 from tests.command import until as wait_for
 from tests.sweep.jobs import fake_jobs, job, numbers
 
@@ -21,15 +21,21 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SAID = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
 
-@pytest.fixture
-def listening():
-    """Hear signals as the command line does."""
+@pytest.fixture(autouse=True)
+def hearing():
+    """Hear signals, whatever started the tests."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    listen()
+    hear()
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
     _Process.asked = None
+
+
+@pytest.fixture
+def listening(hearing):
+    """Hear signals as the command line does."""
+    listen()
 
 
 def _interrupt_at(monkeypatch, step, number):

@@ -108,7 +108,7 @@ BAD_FILES = [
     ("w.jsonl", "hello\n", "line 1 is not JSON"),
     ("w.jsonl", ONE + "{", "line 2 is not JSON"),
     ("w.jsonl", "[1, 2]", "holds a list"),
-    ("w.jsonl", "[" * 100_000, "not JSON"),
+    ("w.jsonl", "[" * 100_000, "nests more than 100 deep"),
     ("w.jsonl", '{"label": "x"}', 'no "word"'),
     ("w.jsonl", '{"word": "ab"}', 'no "label"'),
     ("w.jsonl", ONE + '{"word": 5, "label": "x"}', "the word in line 2 is 5"),

@@ -1,7 +1,6 @@
 """A node, a cluster or a token that is lost is no run that failed; the same command goes on."""
 
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -192,9 +191,7 @@ def test_what_a_cluster_loses_is_told_from_what_a_run_does(error, event, answers
 
 
 @pytest.mark.slow
-def test_a_lost_node_and_then_the_whole_cluster_cost_no_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+def test_a_lost_node_and_then_the_whole_cluster_cost_no_run(tmp_path):
     directory, gate, port = tmp_path / "store", tmp_path / "gate", _free_port()
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     address = f"127.0.0.1:{port}"

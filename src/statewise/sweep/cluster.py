@@ -15,9 +15,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from statewise.errors import GridError, shorten
+from statewise.errors import shorten
 from statewise.interruption import SIGNALS
-from statewise.sweep.cluster_health import Watch, check_address, no_cluster, place_of, private_cluster
+from statewise.sweep.cluster_health import Watch, check_address, need_ray, no_cluster, place_of, private_cluster
 from statewise.sweep.engine import Died, Done, Event, Limits, Lost, Stuck
 from statewise.sweep.packs import Pack
 from statewise.sweep.work import BLOCKED, FinishedRun, Work, work
@@ -43,13 +43,13 @@ class RayEngine:
     def __init__(self, workers: int, address: str | None, name: str, limits: Limits, work: Work = work) -> None:
         self._most, self._name, self._limits, self._work = workers, name, limits, work
         if address is not None:
-            _need_ray()
+            need_ray()
             check_address(address)
         # a cluster that somebody else started is left running
         begun: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         begun |= {"num_cpus": workers, "include_dashboard": False} if address is None else {}
         with private_cluster() if address is None else nullcontext():
-            self._ray = _need_ray()
+            self._ray = need_ray()
             try:
                 with _signals_kept():
                     self._ray.init(address=address or "local", **begun)
@@ -183,11 +183,3 @@ def _signals_kept() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-
-
-def _need_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise GridError('engine "ray" needs the package ray, which is not installed; install statewise[ray]') from None
-    return ray

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from statewise.errors import GridError, shorten
 
@@ -100,6 +101,7 @@ def private_cluster() -> Iterator[None]:
     before = os.environ.get(_LOOPBACK)
     os.environ[_LOOPBACK] = "0"
     try:
+        need_ray()
         # it has read the variable, if it was imported before
         from ray._private import ray_constants
 
@@ -112,6 +114,15 @@ def private_cluster() -> Iterator[None]:
             del os.environ[_LOOPBACK]
         else:
             os.environ[_LOOPBACK] = before
+
+
+def need_ray() -> Any:
+    """Import Ray; its absence is one sentence."""
+    try:
+        import ray
+    except ImportError:
+        raise GridError('engine "ray" needs the package ray, which is not installed; install statewise[ray]') from None
+    return ray
 
 
 def _listens(place: tuple[str, int], seconds: float) -> bool:
