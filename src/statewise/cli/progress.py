@@ -29,7 +29,7 @@ _BAR_EVERY = 0.2
 _LOOK_EVERY = 1.0
 # an estimate that is longer than the countdown by this factor stops it
 _MUCH_LONGER = 1.5
-# the time left is told once this share of a grid is done
+# the time left is shown once this share of a grid is done
 _LEAST_SHARE = 0.01
 _SWEEPS = ("sweep", "reproduce", "compare", "ladder")
 _TRAININGS = ("train", "demo")
